@@ -1,0 +1,39 @@
+"""covey: personal models, trained among peers that have no server.
+
+    task = covey.Task.from_module(module, covey.data.load("digits", peers=20), personal="head")
+    run = covey.simulate(covey.algorithms.DFedAlt(covey.SGD(0.1), covey.SGD(0.1)), task, covey.graphs.ring(20))
+    run.summary()
+"""
+
+__version__ = "0.1.0"
+
+from covey import algorithms, data, exchange, graphs, models
+from covey.engine import Run, simulate
+from covey.errors import (
+    BadInput,
+    CoveyError,
+    DamagedCheckpoint,
+    Diverged,
+    UnknownName,
+    UnsoundGraph,
+)
+from covey.tasks import Task
+from covey.training import SGD
+
+__all__ = [
+    "SGD",
+    "BadInput",
+    "CoveyError",
+    "DamagedCheckpoint",
+    "Diverged",
+    "Run",
+    "Task",
+    "UnknownName",
+    "UnsoundGraph",
+    "algorithms",
+    "data",
+    "exchange",
+    "graphs",
+    "models",
+    "simulate",
+]

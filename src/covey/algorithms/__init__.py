@@ -1,0 +1,36 @@
+"""The published methods, one file each. A method named here is known to the command line by its lower-case name."""
+
+from covey.algorithms.algorithm import Algorithm
+from covey.algorithms.deprl import DePRL
+from covey.algorithms.dfedalt import DFedAlt
+from covey.algorithms.dfedavg import DFedAvg, DFedAvgM
+from covey.algorithms.dfedavgmp import DFedAvgMP
+from covey.algorithms.dfedpgp import DFedPGP
+from covey.algorithms.dfedsalt import DFedSalt
+from covey.algorithms.dpsgd import DPSGD
+from covey.algorithms.fedavg import FedAvg
+from covey.algorithms.fedavgm import FedAvgM
+from covey.algorithms.fedper import FedPer
+from covey.algorithms.fedrep import FedRep
+from covey.algorithms.local import Local
+from covey.algorithms.osgp import OSGP
+from covey.algorithms.sgp import SGP
+
+__all__ = [
+    "DPSGD",
+    "OSGP",
+    "SGP",
+    "Algorithm",
+    "DFedAlt",
+    "DFedAvg",
+    "DFedAvgM",
+    "DFedAvgMP",
+    "DFedPGP",
+    "DFedSalt",
+    "DePRL",
+    "FedAvg",
+    "FedAvgM",
+    "FedPer",
+    "FedRep",
+    "Local",
+]

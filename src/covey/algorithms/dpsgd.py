@@ -1,0 +1,45 @@
+"""D-PSGD: one gradient step and one exchange, in either order.
+
+    atc  adapt then combine   x_i⁺ = Σ_j W_ij (x_j − η g_j(x_j))
+    cta  combine then adapt   x_i⁺ = Σ_j W_ij x_j − η g_i(x_i)         gradient at the point before the exchange
+
+X. Lian et al., *Can decentralized algorithms outperform centralized algorithms?*, 2017 (cta, the original). With more
+than one local step atc is DFedAvg, and cta adds the whole local change after mixing. Both move the mean by the mean
+gradient; their fixed points differ. The default is atc, as the papers' code and all forms with local steps have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from covey.algorithms.dfedavg import DFedAvg
+from covey.errors import BadInput
+from covey.link import Link
+from covey.peers import Peers
+
+
+@dataclass(frozen=True)
+class DPSGD(DFedAvg):
+    """Gradient step and gossip."""
+
+    order: Literal["atc", "cta"] = "atc"
+
+    def __post_init__(self) -> None:
+        if self.order not in ("atc", "cta"):
+            raise BadInput(f"DPSGD(order='{self.order}') is neither 'atc' (adapt then combine) nor 'cta'.")
+
+    def train(self, peers: Peers) -> None:
+        if self.order == "cta":
+            peers.state["before"] = peers.shared.clone()
+        peers.train(self.local)
+
+    def exchange(self, peers: Peers, link: Link) -> None:
+        if self.order == "atc":
+            super().exchange(peers, link)
+        else:
+            before = peers.state["before"]
+            step = peers.shared - before
+            peers.shared = before
+            super().exchange(peers, link)
+            peers.shared = peers.shared + step

@@ -1,0 +1,1 @@
+"""The command line: settings in, runs and reports out. Nothing is decided here that the Python API does not offer."""

@@ -1,0 +1,136 @@
+"""One run: from its settings to the task, the graph and the method, all checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from covey import data, graphs, models
+from covey.algorithms import Algorithm, Local
+from covey.cli import methods
+from covey.cli.settings import Compare, Run, Settings
+from covey.engine import simulate
+from covey.engine.folder import Folder
+from covey.engine.run import Entry
+from covey.errors import BadInput
+from covey.graphs import Graph
+from covey.report import Record
+from covey.tasks import Task
+
+OnRound = Callable[[int, Entry | None], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that can start: a method, a task, a graph, and where it is written."""
+
+    settings: Run
+    algorithm: Algorithm
+    task: Task
+    graph: Graph
+    folder: Path | None
+
+    @property
+    def label(self) -> str:
+        seed = f" seed {self.settings.seed}" if self.settings.seeds else ""
+        return f"{self.settings.algorithm}{seed}"
+
+    def run(self, on_round: OnRound) -> Record:
+        """Train, or go on, or only read what is finished already."""
+        s, folder = self.settings, self.folder
+        if folder is not None and Record.finished(folder, s.rounds):
+            return Record.read(folder)
+        goes_on = folder is not None and s.resume is not None and (folder / "checkpoint").exists()
+        command = replace(s, seeds=None).kept()
+        run = simulate(
+            self.algorithm, self.task, self.graph, s.rounds, s.seed, s.device, out=None if goes_on else folder,
+            resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
+            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, allow_unsound=s.allow_unsound,
+            checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
+        )  # fmt: skip
+        return Record.of(run)
+
+
+def jobs_of(settings: Run | Compare) -> list[Job]:
+    """Every run that a command asks for, method by method. Refuses what cannot run; writes nothing."""
+    runs = _of_compare(settings) if isinstance(settings, Compare) else [settings]
+    seeds = settings.all_seeds()
+    target = settings.resume or settings.out
+    if settings.resume is None and target is not None:
+        Folder(target).require_empty()
+    _chunk(settings.chunk)
+    algorithms = [methods.build(one.algorithm, one) for one in runs]
+    tasks = {seed: _task(settings, seed) for seed in seeds}
+    found: list[Job] = []
+    for run, algorithm in zip(runs, algorithms, strict=True):
+        for seed in seeds:
+            task = tasks[seed]
+            name = _graph_name(settings, algorithm)
+            graph = graphs.parse(name, len(task.train))
+            bound = graph.bound(seed, task.train.counts)
+            graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
+            own = replace(run, graph=name, seed=seed)
+            several = isinstance(settings, Compare) or len(seeds) > 1
+            found.append(Job(own, algorithm, task, graph, _folder(target, own, several, len(seeds) > 1)))
+    return found
+
+
+def _of_compare(settings: Compare) -> list[Run]:
+    """The runs that are compared; a field given by --with goes to the methods that have it."""
+    if len(set(settings.algorithms)) < len(settings.algorithms):
+        raise BadInput("A method is named twice; name each once.")
+    if not settings.algorithms:
+        raise BadInput("Name the methods to compare, such as: covey compare local fedavg dfedalt.")
+    own = [methods.own_fields(methods.find(name)) for name in settings.algorithms]
+    for field in methods.extras(settings):
+        if not any(field in one for one in own):
+            every = sorted({name for one in own for name in one})
+            raise BadInput(f"None of these methods has a field '{field}' for --with; known are: {', '.join(every)}.")
+    common = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    runs: list[Run] = []
+    for name, known in zip(settings.algorithms, own, strict=True):
+        extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
+        runs.append(Run(algorithm=name, **(common | {"extra": extra})))
+    return runs
+
+
+def _graph_name(settings: Run | Compare, algorithm: Algorithm) -> str:
+    """Local speaks to nobody; a comparison has a graph for each kind of method, a run has the one that is given."""
+    if isinstance(settings, Run):
+        apart = {"server": "server", "any": "isolated"}.get(algorithm.needs, "ring")
+        return settings.graph or apart
+    if isinstance(algorithm, Local):
+        return "isolated"
+    apart = {"server": settings.server, "column-or-pull": settings.directed or settings.graph}
+    return apart.get(algorithm.needs, settings.graph)
+
+
+def _task(settings: Settings, seed: int) -> Task:
+    s = settings
+    if s.model not in models.NAMES:
+        models.build(s.model, _NOTHING)  # refused before data are read
+    federated = data.load(
+        s.data, peers=s.peers or None, partition=s.partition, seed=seed, samples=s.samples
+    )
+    return Task.from_module(models.build(s.model, federated, seed), federated, personal=s.personal)
+
+
+_NOTHING: Any = None
+
+
+def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path | None:
+    if target is None or not several:
+        return target
+    return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
+
+
+def _chunk(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.split(":")
+    if len(parts) > 2 or not all(part.isdigit() and int(part) for part in parts):
+        raise BadInput(f"--chunk {text} should be a number of peers, such as 8.")
+    numbers = [int(part) for part in parts]
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])

@@ -1,0 +1,132 @@
+"""`covey`: reads the command, runs it, and turns refusals into one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import tyro
+from rich.console import Console
+from tyro.conf import subcommand
+
+from covey.cli import commands
+from covey.cli.commands import List, Report, pace_of
+from covey.cli.demo import Demo, demo
+from covey.cli.settings import Compare, Run, from_kept
+from covey.errors import BadInput, CoveyError
+
+Command = Run | Compare | Demo | Report | List
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 2 for what is refused, 130 after Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    console, errors = Console(), Console(stderr=True, soft_wrap=True)
+    command: Command | None = None
+    with warnings.catch_warnings():
+        _say_warnings_in_a_line(errors)
+        try:
+            command = parse(arguments)
+            _obey(command, console)
+        except CoveyError as problem:
+            _say(errors, "covey: ", str(problem), "bold red")
+            return 2
+        except KeyboardInterrupt:
+            _say(errors, "covey: ", _how_to_go_on(command), "bold yellow")
+            return 130
+        except SystemExit as stop:  # tyro has said what is wrong, or printed its help
+            return stop.code if isinstance(stop.code, int) else 2
+    return 0
+
+
+def _obey(command: Command, console: Console) -> None:
+    match command:
+        case Run() | Compare():
+            commands.train(command, console)
+        case Demo():
+            demo(command, console)
+        case Report():
+            commands.report(command, console)
+        case List():
+            commands.say(command, console)
+
+
+def parse(arguments: list[str]) -> Command:
+    """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List)}
+    earlier = _earlier(arguments)
+    union: Any = None
+    for name, kind in named.items():
+        one: Any = Annotated[kind, subcommand(name)]
+        if earlier is not None and isinstance(earlier, kind):
+            one = Annotated[kind, subcommand(name, default=earlier)]
+        union = one if union is None else union | one
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+    description = "Personal models, trained among peers that have no server."
+    return tyro.cli(union, args=arguments, prog="covey", description=description, config=config)
+
+
+def _earlier(arguments: list[str]) -> Run | Compare | None:
+    """The run that is to be repeated (--config FILE) or continued (--resume DIR)."""
+    if not arguments or arguments[0] not in ("run", "compare"):
+        return None
+    config, folder = _value(arguments, "--config"), _value(arguments, "--resume")
+    if config is None and folder is None:
+        return None
+    path = Path(config) if config is not None else Path(folder or "") / "config.toml"
+    if not path.is_file():
+        raise BadInput(f"There is no run to {'repeat' if config else 'resume'}: {path} is missing.")
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as problem:
+        raise BadInput(f"{path} cannot be read ({problem}).") from problem
+    earlier = from_kept(content.get("command", {}), path)
+    if arguments[0] != type(earlier).__name__.lower():
+        raise BadInput(f"{path} was written by `covey {type(earlier).__name__.lower()}`; use that.")
+    return earlier if earlier.chunk or "run" not in content else replace(earlier, chunk=pace_of(content))
+
+
+def _value(arguments: list[str], flag: str) -> str | None:
+    for place, one in enumerate(arguments):
+        if one == flag and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if one.startswith(f"{flag}="):
+            return one.partition("=")[2]
+    return None
+
+
+def _how_to_go_on(command: Command | None) -> str:
+    if isinstance(command, Run | Compare):
+        folder = command.resume or command.out
+        if folder is not None and (folder / "config.toml").exists():
+            return f"stopped; go on with: covey {type(command).__name__.lower()} --resume {folder}"
+    return "stopped."
+
+
+def _say(console: Console, head: str, text: str, style: str) -> None:
+    console.print(head, style=style, end="")
+    console.print(text, markup=False, highlight=False)
+
+
+def _say_warnings_in_a_line(console: Console) -> None:
+    """Each warning once, whatever numbers it names, and without the place in the code."""
+    warnings.simplefilter("always", UserWarning)
+    seen: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+             file: TextIO | None = None, line: str | None = None) -> None:  # fmt: skip
+        kind = re.sub(r"\d+", "", str(message))[:60]
+        if kind not in seen:
+            seen.add(kind)
+            _say(console, "warning: ", str(message).replace("\n", " "), "yellow")
+
+    warnings.showwarning = show
+
+
+__all__ = ["main"]

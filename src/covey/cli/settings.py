@@ -1,0 +1,111 @@
+"""What a command is asked for. The comments of the fields are its --help; `[command]` of config.toml holds the values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from covey.errors import BadInput
+
+_NOT_KEPT = ("out", "resume", "config", "quiet", "checkpoint_every")  # how, not what
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `covey run` and `covey compare` have in common."""
+
+    data: Annotated[str, arg(metavar="NAME")] = "digits"  # a name of `covey list data`, or the path of an .npz file
+    peers: int = 20  # how many peers; 0: one for every user of the data
+    partition: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # iid, dirichlet:0.1, pathological:2, shards:2, natural
+    samples: int | None = None  # at most so many training samples per peer
+    model: Annotated[str, arg(metavar="NAME")] = "mlp"  # a name of `covey list models`
+    personal: Annotated[str, arg(metavar="PREFIX")] = "head"  # the parameters that stay with their peer
+
+    rounds: int = 50  # local training and an exchange, so many times
+    seed: int = 0  # of the data's division, the model, the graph, the mini-batches
+    seeds: Annotated[str | None, arg(metavar="S,S,...")] = None  # several runs, one for each of these seeds
+    lr: float = 0.1  # learning rate
+    steps: int | None = None  # mini-batches of a round ...
+    epochs: int | None = None  # ... or passes over a peer's own data (by default 1)
+    batch: int = 32  # samples in a mini-batch; 0: all that a peer has
+    momentum: float | None = None  # by default 0.9, and 0 for dfedavg and dpsgd
+    nesterov: bool = False  # Nesterov's momentum
+    weight_decay: float = 0.0  # added to the gradient: weight_decay times the parameters
+    clip: float | None = None  # the largest norm of a peer's gradient
+    decay: float = 1.0  # the learning rate is multiplied by it every round
+    sam: float | None = None  # radius of sharpness-aware steps, in every phase of every method
+    rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt)
+    head_lr: float | None = None  # learning rate of the personal phase; by default that of the body
+    head_steps: int | None = None  # mini-batches of the personal phase ...
+    head_epochs: int | None = None  # ... or passes (by default 1, or as many steps as the body where steps are given)
+    # a field of the method itself, as in --with order=cta
+    extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()
+
+    evaluate_every: int = 1  # rounds between two looks at the test accuracy
+    target: float | None = None  # accuracy whose first round is reported
+    init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
+    validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
+    device: str = "cpu"  # or cuda
+    chunk: Annotated[str | None, arg(metavar="N[:M]")] = None  # peers worked on at once (fewer than M: one at a time); measured if not given
+    exact: bool = False  # add messages in the senders' order, as real peers do
+    allow_unsound: bool = False  # run although the graph is not what the method assumes
+    out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for what the run writes
+    resume: Annotated[Path | None, arg(metavar="DIR")] = None  # go on with the run that stopped in this folder
+    checkpoint_every: int | None = None  # rounds between checkpoints; by default so that they cost little
+    config: Annotated[Path | None, arg(metavar="FILE")] = None  # repeat a run from its config.toml
+    quiet: bool = False  # no progress, no table
+
+    def all_seeds(self) -> list[int]:
+        if not self.seeds:
+            return [self.seed]
+        parts = self.seeds.split(",")
+        if not all(part.strip().isdigit() for part in parts):
+            raise BadInput(f"--seeds {self.seeds} is no list of whole numbers, such as 1,2,3.")
+        seeds = [int(part) for part in parts]
+        if len(set(seeds)) < len(seeds):
+            raise BadInput(f"--seeds {self.seeds} names a seed twice.")
+        return seeds
+
+    def kept(self) -> dict[str, Any]:
+        """What config.toml says of the command."""
+        kept = {name: value for name, value in asdict(self).items() if name not in _NOT_KEPT}
+        return {"name": type(self).__name__.lower()} | kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Settings):
+    """Train peers by one method."""
+
+    algorithm: Annotated[Positional[str], arg(metavar="ALGORITHM")]  # a name of `covey list algorithms`
+    # a name of `covey list graphs`; by default ring, or server or isolated where the method wants that
+    graph: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Settings):
+    """Train peers by several methods and print one table."""
+
+    algorithms: Annotated[Positional[tuple[str, ...]], arg(metavar="ALGORITHM")]  # names of `covey list algorithms`
+    graph: Annotated[str, arg(metavar="NAME[:ARG]")] = "ring"  # of methods that gossip
+    server: Annotated[str, arg(metavar="NAME[:ARG]")] = "server"  # of methods with a server
+    directed: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # of push-sum methods; by default that of --graph
+
+
+def from_kept(kept: dict[str, Any], where: Path) -> Run | Compare:
+    """The command that a config.toml holds."""
+    kinds = {"run": Run, "compare": Compare}
+    values = dict(kept)
+    kind = kinds.get(values.pop("name", ""))
+    if kind is None:
+        raise BadInput(f"{where} was not written by `covey run` or `covey compare`, so they cannot repeat it.")
+    unknown = sorted(values.keys() - {field.name for field in fields(kind)})
+    if unknown:
+        raise BadInput(f"{where} has [command] settings that this covey does not know: {', '.join(unknown)}.")
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    try:
+        return kind(**(values | lists))
+    except TypeError as problem:
+        raise BadInput(f"The [command] section of {where} is incomplete ({problem}).") from problem

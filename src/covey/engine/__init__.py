@@ -1,0 +1,6 @@
+"""What runs the methods."""
+
+from covey.engine.run import Run
+from covey.engine.simulate import simulate
+
+__all__ = ["Run", "simulate"]

@@ -1,0 +1,75 @@
+"""The folder of a run: config.toml, metrics.jsonl, summary.json, per_peer.json, checkpoint/, and later report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from covey.engine import checkpoint
+from covey.engine.run import Entry, Run
+from covey.errors import BadInput, DamagedCheckpoint
+
+
+class Folder:
+    """Where a run is written. Nothing is created before `begin`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.checkpoint = self.path / "checkpoint"
+
+    def require_empty(self) -> None:
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise BadInput(
+                f"The folder {self.path} is not empty; choose another, or go on with what is there: "
+                f"--resume {self.path} (resume='{self.path}')."
+            )
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Write what the run is."""
+        import tomli_w
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_atomically(self.path / "config.toml", tomli_w.dumps(_without_none(settings)).encode())
+
+    def append(self, entry: Entry) -> None:
+        with open(self.path / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def history_until(self, round: int) -> list[Entry]:
+        """The entries up to a round; later ones, which a stopped run wrote after its last checkpoint, are cut off."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        history: list[Entry] = []
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+            except ValueError as problem:
+                if history and history[-1]["round"] >= round:
+                    break  # the torn last line of a killed run
+                raise DamagedCheckpoint(f"Line {number} of {path} cannot be read; start anew.") from problem
+            if entry["round"] > round:
+                break
+            history.append(entry)
+        text = "".join(json.dumps(entry) + "\n" for entry in history)
+        checkpoint.write_atomically(path, text.encode())
+        return history
+
+    def finish(self, run: Run) -> None:
+        checkpoint.write_atomically(self.path / "summary.json", json.dumps(run.summary(), indent=1).encode())
+        per_peer = {
+            point: {name: value.tolist() for name, value in scores.values.items()}
+            for point, scores in run.scores.items()
+        }
+        checkpoint.write_atomically(self.path / "per_peer.json", json.dumps(per_peer).encode())
+
+
+def _without_none(value: Any) -> Any:
+    """TOML knows no null: what is not set is left out."""
+    if isinstance(value, Mapping):
+        return {str(k): _without_none(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(v) for v in value]
+    return value

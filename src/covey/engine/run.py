@@ -1,0 +1,110 @@
+"""What a run hands back: parameters, history, and the numbers that are written to summary.json."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from covey.errors import BadInput
+from covey.measure.evaluate import Scores
+from covey.peers import Peers
+from covey.traffic import Traffic
+
+Entry = dict[str, Any]  # one evaluated round
+
+
+@dataclass
+class Run:
+    """The end of a simulation.
+
+    peers    the rows and the method's state as they are now
+    rows     [peers, width] what each peer would use: for push-sum, de-biased
+    history  one entry per evaluated round
+    scores   point -> numbers per peer, at the last evaluated round
+    """
+
+    peers: Peers
+    rows: Tensor
+    traffic: Traffic
+    settings: Mapping[str, Any]
+    history: list[Entry] = field(default_factory=list[Entry])
+    scores: dict[str, Scores] = field(default_factory=dict[str, Scores])
+
+    @property
+    def params(self) -> dict[str, Tensor]:
+        """name -> [peers, *shape]: what each peer would use."""
+        return {name: value.clone() for name, value in self.peers.task.layout.unpack(self.rows).items()}
+
+    def state_dict(self, peer: int) -> dict[str, Tensor]:
+        """One peer's model, ready for `module.load_state_dict`."""
+        if not 0 <= peer < len(self.rows):
+            raise BadInput(f"There is no peer {peer}: the run has {len(self.rows)}, numbered from 0.")
+        return self.peers.task.state_dict(self.rows[peer])
+
+    def summary(self) -> dict[str, Any]:
+        """The dict that is written to summary.json."""
+        settings = self.settings
+        out: dict[str, Any] = {
+            "algorithm": settings["algorithm"]["name"],
+            "graph": settings["graph"]["name"],
+            "data": settings["task"].get("name", "function"),
+            "partition": settings["task"].get("partition", "given"),
+            "peers": self.peers.n,
+            "rounds": self.peers.round,
+            "seed": self.peers.seed,
+        }
+        points = [name for name, value in self.history[-1].items() if isinstance(value, dict) and "loss" in value]
+        metric = next((name for name in self.history[-1].get("mixed", {}) if name != "loss"), "loss")
+        if metric != "loss":
+            out[metric] = {point: _over_rounds(self.history, point, metric, max) for point in points}
+        out["loss"] = {point: _over_rounds(self.history, point, "loss", min) for point in points}
+        out["train_loss"] = self.history[-1]["train_loss"]
+        out["rounds_to_target"] = {
+            "target": settings["run"]["target"],
+            **{point: _first(self.history, point, metric, settings["run"]["target"]) for point in points},
+        }
+        out["consensus"] = self.history[-1]["consensus"]
+        if "mass" in self.history[-1]:
+            out["smallest_mass"] = min(entry["mass"] for entry in self.history)
+        out["bits"] = self.traffic.as_dict()
+        out["seconds"] = self.history[-1]["seconds"]
+        out["notes"] = list(settings["run"]["notes"])
+        out["versions"] = versions()
+        return out
+
+
+def _over_rounds(history: list[Entry], point: str, metric: str, best: Any) -> dict[str, float]:
+    """The last evaluated value, the mean over the last ten, and the best of all: chosen on test data, so never the
+    number to quote alone. For personal models also how the last round spreads over peers."""
+    curve = [entry[point][metric] for entry in history if point in entry]
+    known = [value for value in curve if not math.isnan(value)]
+    out = {
+        "last": curve[-1],
+        "mean_last_10": sum(curve[-10:]) / len(curve[-10:]),
+        "best": best(known) if known else math.nan,
+    }
+    last = history[-1][point]
+    return out | {name: last[name] for name in ("worst_decile", "std") if name in last and metric != "loss"}
+
+
+def _first(history: list[Entry], point: str, metric: str, target: float | None) -> int | None:
+    """The first evaluated round whose mean reaches the target (for a loss: falls to it)."""
+    if target is None:
+        return None
+    for entry in history:
+        value = entry.get(point, {}).get(metric, math.nan)
+        if value <= target if metric == "loss" else value >= target:
+            return entry["round"]
+    return None
+
+
+def versions() -> dict[str, str]:
+    from covey import __version__
+
+    return {"covey": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -1,0 +1,47 @@
+"""What a run is, resolved to plain values: the content of config.toml, and what must agree for a run to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from covey.algorithms.algorithm import Algorithm
+from covey.engine.run import versions
+from covey.graphs.graph import Graph
+from covey.peers import Peers
+from covey.tasks.task import Task
+
+Settings = dict[str, Any]
+
+
+def resolved(algorithm: Algorithm, task: Task, graph: Graph, peers: Peers, run: Mapping[str, Any],
+             command: Mapping[str, Any] | None) -> Settings:  # fmt: skip
+    settings: Settings = {
+        "algorithm": described(algorithm),
+        "task": task.describe(),
+        "graph": graph.describe(),
+        "run": {"peers": len(peers), **run},
+        "versions": versions(),
+    }
+    return settings if command is None else settings | {"command": dict(command)}
+
+
+def described(value: Any) -> Any:
+    """A frozen configuration as plain values: {"name": class, field: value, …}; a function by its name."""
+    if is_dataclass(value):
+        own = {f.name: described(getattr(value, f.name)) for f in fields(value)}
+        return {"name": type(value).__name__, **own}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [described(v) for v in value]
+    return getattr(value, "__qualname__", None) or repr(value)
+
+
+def identity(settings: Settings) -> dict[str, Any]:
+    """What must not change between a stop and a resume: everything but how long and how closely to look."""
+    free = {"rounds", "evaluate_every", "target", "notes", "device", "pace"}
+    run = {f"run.{k}": v for k, v in settings["run"].items() if k not in free}
+    flat = {"algorithm": settings["algorithm"], "graph": settings["graph"]["name"]}
+    return flat | run | {f"task.{k}": v for k, v in settings["task"].items()}

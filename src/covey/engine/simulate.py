@@ -1,0 +1,228 @@
+"""The simulator: one process plays all peers, round after round.
+
+    for t in rounds:   train | look | exchange | look        each round also writes what it must to go on after a stop
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from covey.algorithms.algorithm import Algorithm
+from covey.engine import checkpoint
+from covey.engine.folder import Folder
+from covey.engine.look import Looker
+from covey.engine.run import Entry, Run
+from covey.engine.settings import identity, resolved
+from covey.errors import BadInput, Diverged
+from covey.graphs.graph import Graph
+from covey.graphs.soundness import check
+from covey.link import InProcessLink
+from covey.peers import Peers
+from covey.tasks.task import Init, Task
+from covey.traffic import Traffic
+from covey.training.pace import Pace
+
+_THIN = 0.05  # push-sum mass under which the effective rate lr / mass deserves a warning
+_CHECKPOINT_SHARE = 20  # a checkpoint is written when the time since the last one is this many times its cost
+
+
+def simulate(
+    algorithm: Algorithm,
+    task: Task,
+    graph: Graph,
+    rounds: int = 50,
+    seed: int = 0,
+    device: str = "cpu",
+    *,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    evaluate_every: int = 1,
+    target: float | None = None,
+    init: Init = "common",
+    validation: float = 0.0,
+    chunk: int | tuple[int, int] | None = None,
+    exact: bool = False,
+    allow_unsound: bool = False,
+    checkpoint_every: int | None = None,
+    on_round: Callable[[int, Entry | None], None] | None = None,
+    command: Mapping[str, Any] | None = None,
+) -> Run:
+    """Let the peers of `task` train by `algorithm` over `graph`.
+
+    out             a new folder for what the run writes; resume: the folder of a run that stopped, to go on exactly
+    evaluate_every  rounds between looks; the last round is always looked at
+    target          the accuracy (for a task without one: the loss) whose first round is reported
+    init            what starts different at each peer: nothing, the personal part ("heads"), or all
+    validation      the part of each peer's training samples that is set aside and reported as `validation`
+    chunk           peers worked on at once, or (that, the fewest worth a stacked call); measured at the start where it
+                    is not given, and then written into the run's settings as `pace`
+    exact           add messages in the senders' order, as peers on a network do: bit-equal to them
+    allow_unsound   run on a graph that breaks what the method assumes; the run's notes say so
+    checkpoint_every  rounds between checkpoints; by default as often as costs at most a twentieth of the time
+    on_round        called with the round's number, and its entry of the history where there was a look
+    command         what the command line was asked for, kept in config.toml
+    """
+    simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
+                             allow_unsound, evaluate_every, target, command)  # fmt: skip
+    return simulation.run(out, resume, checkpoint_every, on_round)
+
+
+class _Simulation:
+    def __init__(
+        self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
+        validation: float, chunk: int | tuple[int, int] | None, exact: bool, allow_unsound: bool, evaluate_every: int,
+        target: float | None, command: Mapping[str, Any] | None,
+    ) -> None:  # fmt: skip
+        if rounds < 1 or evaluate_every < 1:
+            raise BadInput(f"rounds={rounds} and evaluate_every={evaluate_every} must be 1 or more.")
+        if chunk is not None and min(chunk if isinstance(chunk, tuple) else (chunk,)) < 1:
+            raise BadInput(f"chunk={chunk} must be 1 or more peers.")
+        if init not in ("common", "heads", "all"):
+            raise BadInput(f"init='{init}' is none of 'common', 'heads' and 'all'.")
+        n = len(task.train)
+        if graph.n != n:
+            raise BadInput(f"The graph {graph.name} has {graph.n} peers, but the data are divided among {n}.")
+        task = algorithm.prepare(task if validation == 0 else task.hold_out(validation, seed)).to(device)
+        graph = graph.bound(seed, task.train.counts.cpu())
+        note = check(graph, algorithm.needs, type(algorithm).__name__, allow_unsound)
+        self.algorithm, self.rounds, self.evaluate_every = algorithm, rounds, evaluate_every
+        self.notes = [] if note is None else [note]
+        pace = None if chunk is None else Pace(*chunk) if isinstance(chunk, tuple) else Pace.fixed(chunk)
+        self.peers = Peers(task, torch.arange(n), n, seed, init, pace)
+        self.link = InProcessLink(graph, exact)
+        self.seconds = {"train": 0.0, "exchange": 0.0, "evaluate": 0.0}
+        self.settings = resolved(algorithm, task, graph, self.peers, {
+            "rounds": rounds, "seed": seed, "device": device, "init": init, "validation": validation,
+            "evaluate_every": evaluate_every, "target": target, "exact": exact, "allow_unsound": allow_unsound,
+            "notes": self.notes,
+        }, command)  # fmt: skip
+        self.looker = Looker(algorithm, self.peers, self.link)
+        self.history: list[Entry] = []
+        self.first_round = 0
+
+    def run(self, out: str | Path | None, resume: str | Path | None, checkpoint_every: int | None,
+            on_round: Callable[[int, Entry | None], None] | None) -> Run:  # fmt: skip
+        folder = Folder(resume) if resume is not None else None if out is None else Folder(out)
+        if resume is not None:
+            self._resume(Folder(resume))
+        else:
+            if folder is not None:
+                folder.require_empty()
+            self.algorithm.start(self.peers, self.link)
+        if folder is not None:
+            folder.begin(self.settings)
+        written, cost = time.perf_counter(), 0.0
+        for t in range(self.first_round, self.rounds):
+            entry = self._round(t)
+            if t == self.first_round and self.peers.pace is not None:
+                self.settings["run"]["pace"] = [self.peers.pace.chunk, self.peers.pace.stack_from]
+                if folder is not None:
+                    folder.begin(self.settings)
+            if entry is not None:
+                self.history.append(entry)
+                if folder is not None:
+                    folder.append(entry)
+            if folder is not None:
+                now = time.perf_counter()
+                due = now - written >= _CHECKPOINT_SHARE * cost
+                if t + 1 == self.rounds or (due if checkpoint_every is None else (t + 1) % checkpoint_every == 0):
+                    self._save(folder)
+                    written = time.perf_counter()
+                    cost = written - now
+            if on_round is not None:
+                on_round(t + 1, entry)
+        rows = next(self.algorithm.models(self.peers))[1]
+        run = Run(self.peers, rows, self.link.traffic, self.settings, self.history, self.looker.scores)
+        if folder is not None:
+            folder.finish(run)
+        return run
+
+    def _round(self, t: int) -> Entry | None:
+        peers, link = self.peers, self.link
+        looked = (t + 1) % self.evaluate_every == 0 or t + 1 == self.rounds
+        entry: Entry = {"round": t + 1}
+        link.begin(t)
+        peers.begin(t, link.round.active)
+        with self._timed("train"):
+            self.algorithm.train(peers)
+        self._require_finite(t)
+        if looked:
+            with self._timed("evaluate"):
+                entry |= self.looker.trained()
+        with self._timed("exchange"):
+            self.algorithm.exchange(peers, link)
+        peers.round = t + 1
+        if not looked:
+            return None
+        with self._timed("evaluate"):
+            entry |= self.looker.mixed()
+        if "mass" in entry and entry["mass"] < _THIN:
+            warnings.warn(
+                f"Round {t + 1}: the smallest push-sum mass is {entry['mass']:.2g}, so that peer's rate is "
+                f"{1 / entry['mass']:.0f} times the given one; use more out-neighbours or a smaller lr.",
+                stacklevel=4,
+            )
+        entry["seconds"] = {name: round(value, 6) for name, value in self.seconds.items()}
+        return entry
+
+    def _require_finite(self, t: int) -> None:
+        for phase, losses in self.peers.losses.items():
+            wrong = (~losses.isfinite() & self.peers.active).nonzero()[:, 0]
+            if len(wrong):
+                peer = int(self.peers.ids[wrong[0]])
+                raise Diverged(
+                    f"The training loss of peer {peer} is {float(losses[wrong[0]])} in round {t + 1} (phase "
+                    f"'{phase}'); lower the learning rate, or clip the gradient (clip=10)."
+                )
+
+    def _timed(self, what: str) -> _Timed:
+        return _Timed(self.seconds, what)
+
+    def _save(self, folder: Folder) -> None:
+        peers = self.peers
+        tensors = {"rows": peers.rows}
+        tensors |= {f"state/{name}": value for name, value in peers.state.items()}
+        tensors |= {f"in_flight/{name}": value for name, value in self.link.in_flight.items()}
+        pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
+        meta = {"identity": identity(self.settings), "traffic": self.link.traffic.as_dict(), "pace": pace,
+                "seconds": self.seconds}  # fmt: skip
+        checkpoint.save(folder.checkpoint, peers.round, tensors, meta)
+
+    def _resume(self, folder: Folder) -> None:
+        saved = checkpoint.load(folder.checkpoint)
+        checkpoint.require_same(saved.meta["identity"], identity(self.settings), folder.path)
+        if saved.round > self.rounds:
+            raise BadInput(f"{folder.path} has done {saved.round} rounds already; ask for more than that.")
+        peers, device = self.peers, self.peers.rows.device
+        tensors = {name: value.to(device) for name, value in saved.tensors.items()}
+        peers.rows = tensors.pop("rows")
+        for name, value in tensors.items():
+            kind, _, rest = name.partition("/")
+            (peers.state if kind == "state" else self.link.in_flight)[rest] = value
+        if saved.meta["pace"] is not None:
+            peers.pace = Pace(*saved.meta["pace"])
+        self.link.traffic = Traffic.from_dict(saved.meta["traffic"])
+        self.seconds = dict(saved.meta["seconds"])
+        self.history = folder.history_until(saved.round)
+        self.first_round = peers.round = saved.round
+
+
+class _Timed:
+    """Adds the seconds of a block to a ledger; waits for the device, so that each block pays for itself."""
+
+    def __init__(self, ledger: dict[str, float], what: str) -> None:
+        self._ledger, self._what, self._begin = ledger, what, 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        self._ledger[self._what] += time.perf_counter() - self._begin

@@ -1,0 +1,163 @@
+"""The peers of one process, and their local work."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from covey.errors import BadInput
+from covey.randomness import key
+from covey.rows import Group
+from covey.tasks.task import Init, Task, TrainingData
+from covey.training.local import Terms, Worker
+from covey.training.pace import Pace, measure
+from covey.training.sgd import SGD
+
+
+class Peers:
+    """The rows that this process hosts: all of them in a simulation, one on a real peer.
+
+    rows    [rows, width]     what each peer's model holds; `shared` and `personal` are its two groups of columns
+    state   name -> tensor    whatever a method keeps, peer first; saved and resumed by the engine
+    active  bool [rows]       who takes part in this round; nothing of the others moves
+    ids     int64 [rows]      who they are among all `n` peers; randomness is keyed by it
+    losses  purpose -> [rows] the mean loss over the steps of a phase of this round, NaN for those who sat it out
+    """
+
+    def __init__(self, task: Task, ids: Tensor, n: int, seed: int = 0, init: Init = "common",
+                 pace: Pace | None = None) -> None:  # fmt: skip
+        self.task, self.ids, self.n, self.seed, self.round = task, ids, n, seed, 0
+        self.rows = task.start(ids, seed, init)
+        self.state: dict[str, Tensor] = {}
+        self.active = torch.ones(len(ids), dtype=torch.bool)
+        self.losses: dict[str, Tensor] = {}
+        self.pace = pace
+        self._workers: dict[Group, Worker] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def begin(self, round: int, active: Tensor) -> None:
+        """A round begins (called by the engine)."""
+        self.round, self.active, self.losses = round, active, {}
+
+    @property
+    def data(self) -> TrainingData:
+        return self.task.train
+
+    @property
+    def shared(self) -> Tensor:
+        return self.rows[:, self.task.layout.shared]
+
+    @shared.setter
+    def shared(self, value: Tensor) -> None:
+        self._put("shared", value)
+
+    @property
+    def personal(self) -> Tensor:
+        return self.rows[:, self.task.layout.personal]
+
+    @personal.setter
+    def personal(self, value: Tensor) -> None:
+        self._put("personal", value)
+
+    def _put(self, group: Group, value: Tensor) -> None:
+        if value.shape == self.rows.shape:
+            self.rows = value
+        else:
+            self.rows[:, self.task.layout.columns(group)] = value
+
+    def ones(self) -> Tensor:
+        """A column of ones, such as the first push-sum mass."""
+        return self.rows.new_ones(len(self), 1)
+
+    def with_shared(self, shared: Tensor) -> Tensor:
+        """The rows with other shared columns, as a new tensor."""
+        rows = self.rows.clone()
+        rows[:, self.task.layout.shared] = shared
+        return rows
+
+    def train(
+        self,
+        local: SGD,
+        group: Group = "all",
+        *,
+        mass: Tensor | None = None,
+        plus: Tensor | None = None,
+        pull: tuple[float, Tensor] | None = None,
+        mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        purpose: str | None = None,
+    ) -> None:
+        """Let the active peers take the steps of `local` on the columns of a group, in place; all else is untouched.
+
+        Every term is data with a row per peer, over the columns of the group (all columns where it is "all"):
+        mass    [rows, 1]  the gradient is taken at shared / mass; steps act on the undivided rows
+        plus               added to every gradient
+        pull    (λ, c)     adds λ(x − c) to every gradient
+        mask               multiplies the columns after each step
+        memory             momentum that outlives the round, changed in place
+        purpose            names the draw of mini-batches; two calls with one purpose in a round see the same ones
+        """
+        terms = Terms(mass, plus, pull, mask, memory)
+        self._descend(self.rows, local, group, terms, purpose or group, self.active)
+
+    def trained(
+        self,
+        local: SGD,
+        group: Group = "all",
+        *,
+        rows: Tensor | None = None,
+        mass: Tensor | None = None,
+        plus: Tensor | None = None,
+        pull: tuple[float, Tensor] | None = None,
+        mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        purpose: str,
+        everyone: bool = False,
+    ) -> Tensor:
+        """As `train`, on a copy of the rows (or of other `rows`), which is returned. With `everyone` the inactive
+        train too and nothing is remembered: that is for evaluation."""
+        copy = (self.rows if rows is None else rows).clone()
+        who = torch.ones_like(self.active) if everyone else self.active
+        terms = Terms(mass, plus, pull, mask, memory)
+        self._descend(copy, local, group, terms, purpose, who, remember=not everyone)
+        return copy
+
+    def grad(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
+             purpose: str = "grad") -> Tensor:  # fmt: skip
+        """∇F of every peer at its row (statistics columns are 0): over all its data, or over one batch of `local`."""
+        point = self.rows if rows is None else rows
+        one = SGD(lr=0.0, batch=None if local is None else local.batch)
+        gradient = torch.zeros_like(point)
+        own = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
+        gradient[:, self.task.layout.trained("all")] = own
+        return gradient
+
+    def _keys(self, purpose: str) -> Tensor:
+        return key(self.seed, purpose, self.round, self.ids)
+
+    def _worker(self, group: Group, local: SGD) -> Worker:
+        if self.pace is None:
+            self.pace = measure(self.task, self.rows, local.batch)
+        if group not in self._workers:
+            self._workers[group] = Worker(self.task, group, self.pace, self.rows)
+        return self._workers[group]
+
+    def _descend(self, rows: Tensor, local: SGD, group: Group, terms: Terms, purpose: str, who: Tensor,
+                 remember: bool = True) -> None:  # fmt: skip
+        columns = self.task.layout.trained(group)
+        if not who.any() or columns.start == columns.stop or not local.work:
+            return
+        chosen = who.nonzero()[:, 0]
+        counter = f"steps/{purpose}"
+        taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
+        worker = self._worker(group, local)
+        keys = self._keys(purpose)[chosen]
+        if int(self.data.counts[chosen].min()) < self.task.smallest_batch:
+            raise BadInput("A peer has a single training sample, and BatchNorm needs two; give every peer more data.")
+        steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms)
+        if remember:
+            self.state[counter] = taken.index_add(0, chosen, steps)
+            losses = torch.full((len(self),), torch.nan, dtype=torch.float64)
+            self.losses[purpose] = losses.index_copy_(0, chosen, loss)

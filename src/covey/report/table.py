@@ -1,0 +1,140 @@
+"""The tables of the terminal, and the same numbers as plain values for comparison.json."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from covey.report import units
+from covey.report.record import Group, Record
+
+Cell = tuple[str, float]  # what is shown; what it is compared by, NaN where it is not
+
+
+def comparison(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """A row per method: mean and standard deviation over seeds (None for a single one) of what the table shows."""
+    rows: list[dict[str, Any]] = []
+    for group in groups:
+        first = group.first.summary
+        scores = {
+            point: {what: _pair(group.score(point, what)) for what in ("last", "mean_last_10", "best", "worst_decile")}
+            for point in group.first.points
+        }
+        rows.append({
+            "method": group.label,
+            **{name: first[name] for name in ("algorithm", "graph", "data", "partition", "peers", "rounds")},
+            "seeds": [record.summary["seed"] for record in group.records],
+            "metric": group.first.metric,
+            "scores": scores,
+            "rounds_to_target": [record.summary["rounds_to_target"] for record in group.records],
+            "bits": [record.summary["bits"] for record in group.records],
+            "seconds": [record.summary["seconds"] for record in group.records],
+            "notes": notes(group),
+        })  # fmt: skip
+    return rows
+
+
+def notes(group: Group) -> list[str]:
+    return list(dict.fromkeys(note for record in group.records for note in record.summary["notes"]))
+
+
+def _pair(value: tuple[float, float | None]) -> dict[str, float | None]:
+    mean, spread = value
+    return {"mean": None if math.isnan(mean) else mean, "std": spread}
+
+
+def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
+    """Heading -> a cell per group; a best one is the largest, for a loss, rounds, bits and seconds the smallest."""
+    metric = groups[0].first.metric
+    sign = -1.0 if metric == "loss" else 1.0
+
+    def scores(point: str, what: str) -> list[Cell]:
+        values = [group.score(point, what) for group in groups]
+        return [(units.score(mean, metric, spread), sign * mean) for mean, spread in values]
+
+    found = {"after exchange": scores("mixed", "last"), "after training": scores("trained", "last")}
+    if metric != "loss":
+        found["worst tenth"] = scores("mixed", "worst_decile")
+    target = groups[0].first.summary["rounds_to_target"]["target"]
+    if target is not None:
+        found[f"rounds to {units.score(target, metric)}"] = [_rounds(group) for group in groups]
+    found["bits sent"] = [(units.bits(group.bits), math.nan) for group in groups]
+    found["seconds"] = [(units.seconds(group.seconds), math.nan) for group in groups]
+    return found
+
+
+def _rounds(group: Group) -> Cell:
+    mean, reached = group.to_target("mixed")
+    if mean is None:
+        return "–", math.nan
+    part = "" if reached == len(group.records) else f" ({reached} of {len(group.records)})"
+    return f"{mean:.0f}{part}", -mean
+
+
+def best(cells: Sequence[Cell]) -> set[int]:
+    """The places of the best cells; none where there is nothing to compare."""
+    values = [value for _, value in cells if not math.isnan(value)]
+    if len(values) < 2:
+        return set()
+    return {place for place, (_, value) in enumerate(cells) if value == max(values)}
+
+
+def table(groups: Sequence[Group]) -> Table:
+    """One row per method, in the order given."""
+    metric = groups[0].first.metric
+    unit = "" if metric == "loss" else ", %"
+    several = any(len(group.records) > 1 for group in groups)
+    caption = f"Mean {metric}{unit} of each peer's model on its own test samples, last round"
+    caption += ", mean ± std over seeds. " if several else ". "
+    caption += "* best of its column. Bits by formula, over all links and rounds."
+    made = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", header_style="bold", pad_edge=False)
+    made.add_column("method", no_wrap=True)
+    made.add_column("graph", overflow="fold")
+    cells = columns(groups)
+    for heading in cells:
+        made.add_column(heading, justify="right")
+    marks = {heading: best(column) for heading, column in cells.items()}
+    for place, group in enumerate(groups):
+        shown = [_shown(column[place][0], place in marks[name], bool(marks[name])) for name, column in cells.items()]
+        flag = Text(" !", style="yellow") if notes(group) else Text("")
+        made.add_row(Text(group.label) + flag, escape(str(group.first.summary["graph"])), *shown)
+    return made
+
+
+def _shown(text: str, is_best: bool, column_has_best: bool) -> Text:
+    mark = "*" if is_best else " " if column_has_best else ""
+    return Text(text + mark, style="bold green" if is_best else "")
+
+
+def summary_table(record: Record) -> Table:
+    """A single run, in short."""
+    summary, metric = record.summary, record.metric
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="dim")
+    made.add_column()
+    words = {"mixed": "after exchange", "trained": "after training", "average": "mean model on all test samples"}
+    for point in record.points:
+        found = summary[metric if metric in summary else "loss"][point]
+        text = f"{units.score(found['last'], metric)}{'' if metric == 'loss' else ' %'}"
+        if "worst_decile" in found:
+            text += f", worst tenth of the peers {units.score(found['worst_decile'], metric)} %"
+        made.add_row(f"{metric} {words.get(point, point)}", text)
+    target = summary["rounds_to_target"]
+    if target["target"] is not None:
+        made.add_row(f"rounds to {units.score(target['target'], metric)}", str(target["mixed"] or "not reached"))
+    bits = summary["bits"]
+    made.add_row("bits sent", f"{units.bits(bits['formula']['links'])} over all links, busiest participant "
+                              f"{units.bits(bits['busiest'])} in a round")  # fmt: skip
+    parts = ", ".join(f"{name} {units.seconds(value)}" for name, value in summary["seconds"].items())
+    made.add_row("seconds", parts)
+    for note in summary["notes"]:
+        made.add_row("note", Text(note, style="yellow"))
+    if record.folder is not None:
+        made.add_row("folder", f"{record.folder} (config.toml, metrics.jsonl, summary.json, report.html)")
+    return made

@@ -1,0 +1,225 @@
+"""A task that trains a user's `nn.Module`, unchanged, on federated data."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from covey.errors import BadInput
+from covey.randomness import key as make_key
+from covey.rows import Layout
+from covey.split import personal_names
+from covey.tasks.task import Batch, Init, Metric, Named, Task
+from covey.training.dropout import KeyedDropout
+
+if TYPE_CHECKING:
+    from covey.data import Federated
+    from covey.data.samples import Samples
+
+
+def correct(prediction: Tensor, target: Tensor) -> Tensor:
+    """1 where the largest score is the target's, else 0: accuracy, per sample."""
+    return (prediction.argmax(dim=-1) == target).double()
+
+
+def _cross_entropy_per_sample(prediction: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(prediction, target, reduction="none")
+
+
+class ModuleTask(Task):
+    """See `Task.from_module`."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        data: Federated,
+        personal: str | Sequence[str],
+        loss: Callable[[Tensor, Tensor], Tensor] | None,
+        metrics: Mapping[str, Metric] | None,
+        statistics: Literal["group", "personal"],
+    ) -> None:
+        self.module = copy.deepcopy(module)
+        self.data: Federated = data
+        self.loss_per_sample = _cross_entropy_per_sample if loss is None else None
+        self._loss = loss or F.cross_entropy
+        self.metrics = {"accuracy": correct} if metrics is None and loss is None else dict(metrics or {})
+        self._statistics: Literal["group", "personal"] = statistics
+        names = [name for name, p in self.module.named_parameters() if p.requires_grad]
+        if not names:
+            raise BadInput("The module has no parameter that requires a gradient, so there is nothing to train.")
+        self._personal = personal_names(names, personal)
+        self._prefixes = tuple(p.rstrip(".") + "." for p in ([personal] if isinstance(personal, str) else personal))
+        probe = _Probe(self.module, data.train)
+        self._moving, self.seeded, self._has_dropout = probe.moving, probe.random, probe.dropout
+        self.keyed = self.seeded or self._has_dropout
+        norms = [m for m in self.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]  # pyright: ignore[reportPrivateUsage]
+        if any(m.momentum is None and m.track_running_stats for m in norms):
+            raise BadInput(
+                "BatchNorm(momentum=None) counts batches, which cannot be averaged over peers; give it a momentum."
+            )
+        self.smallest_batch = 2 if norms else 1
+        if self.seeded:
+            self.why_alone = "its forward pass draws random numbers other than dropout"
+        self.layout = self._make_layout()
+
+    def _make_layout(self) -> Layout:
+        parameters = {name: p.shape for name, p in self.module.named_parameters() if p.requires_grad}
+        statistics = {name: b.shape for name, b in self.module.named_buffers() if name in self._moving}
+        kept = {n for n in statistics if self._statistics == "personal" or n.startswith(self._prefixes)}
+        return Layout(parameters, statistics, self._personal | kept)
+
+    @property
+    def train(self) -> Samples:
+        return self.data.train
+
+    def start(self, ids: Tensor, seed: int, init: Init) -> Tensor:
+        tensors = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        rows = self.layout.pack(tensors).expand(len(ids), -1).clone()
+        if init == "common":
+            return rows.to(self.train.arrays[0].device)
+        columns = self.layout.columns("all" if init == "all" else "personal")
+        for row, own in zip(rows, make_key(seed, "init", ids).tolist(), strict=True):
+            fresh = _initialised_again(self.module, own)
+            tensors = dict(fresh.named_parameters()) | dict(fresh.named_buffers())
+            row[columns] = self.layout.pack(tensors)[columns]
+        return rows.to(self.train.arrays[0].device)
+
+    def _forward(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(self.module, dict(tensors), (x,))
+
+    def loss_at(self, parameters: Named, statistics: Named, batch: Batch, key: Tensor) -> tuple[Tensor, Named]:
+        x, y = batch
+        after = {name: value.clone() for name, value in statistics.items()}
+        self.module.train()
+        tensors = {**parameters, **after}
+        if self._has_dropout:
+            with KeyedDropout(key):
+                prediction = self._forward(tensors, x)
+        else:
+            prediction = self._forward(tensors, x)
+        return self._loss(prediction, y), after
+
+    def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
+        own = self._alias({**parameters, **statistics})
+        own.train()
+
+        def loss(batch: Batch, key: Tensor) -> Tensor:
+            x, y = batch
+            if self.seeded:
+                torch.manual_seed(int(key))
+            if self._has_dropout:
+                with KeyedDropout(key):
+                    return self._loss(own(x), y)
+            return self._loss(own(x), y)
+
+        return loss
+
+    def _alias(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """A copy of the module whose parameters and statistics are these very tensors."""
+        own = copy.deepcopy(self.module)
+        for name, value in tensors.items():
+            home, _, last = name.rpartition(".")
+            holder = own.get_submodule(home)
+            if last in holder._parameters:
+                holder._parameters[last] = value if isinstance(value, nn.Parameter) else nn.Parameter(value, False)
+            else:
+                holder._buffers[last] = value
+        return own
+
+    def predict_at(self, parameters: Named, statistics: Named, x: Tensor) -> Tensor:
+        self.module.eval()
+        return self._forward({**parameters, **statistics}, x)
+
+    def bind_prediction(self, parameters: Named, statistics: Named) -> Callable[[Tensor], Tensor]:
+        return self._alias({**parameters, **statistics}).eval()
+
+    def loss_of(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return self._loss(prediction, target)
+
+    def state_dict(self, row: Tensor) -> dict[str, Tensor]:
+        own = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+        for name, value in super().state_dict(row).items():
+            own[name] = value.to(own[name].dtype)
+        return own
+
+    def hold_out(self, fraction: float, seed: int) -> Task:
+        task = copy.copy(self)
+        task.data = self.data.hold_out(fraction, seed)
+        return task
+
+    def whole(self) -> Task:
+        task = copy.copy(self)
+        task._personal, task._prefixes = frozenset(), ()
+        task.layout = task._make_layout()
+        return task
+
+    def select(self, ids: Tensor) -> Task:
+        task = copy.copy(self)
+        task.data = self.data.select(ids)
+        return task
+
+    def to(self, device: torch.device | str) -> Task:
+        task = copy.copy(self)
+        task.data = self.data.to(device)
+        task.module = copy.deepcopy(self.module).to(device)
+        return task
+
+    def describe(self) -> dict[str, Any]:
+        return {"module": type(self.module).__name__, "personal_names": sorted(self._personal)} | super().describe()
+
+
+class _Probe:
+    """One forward pass on a copy, to learn which buffers are statistics and whether the pass is random."""
+
+    def __init__(self, module: nn.Module, samples: Samples) -> None:
+        own = copy.deepcopy(module).train()
+        count = min(int(samples.counts.max()), 4)
+        x, _ = samples.batch(samples.counts.argmax()[None], torch.arange(count)[None])
+        before = {name: b.clone() for name, b in own.named_buffers()}
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            state = torch.get_rng_state()
+            self._run(own, x[0])
+            plain_is_random = not torch.equal(state, torch.get_rng_state())
+            state = torch.get_rng_state()
+            with KeyedDropout(make_key(0)):
+                self._run(own, x[0])
+            self.random = not torch.equal(state, torch.get_rng_state())
+        self.dropout = plain_is_random
+        self.moving = {
+            name for name, b in own.named_buffers() if b.is_floating_point() and not torch.equal(b, before[name])
+        }
+
+    @staticmethod
+    def _run(module: nn.Module, x: Tensor) -> None:
+        try:
+            module(x)
+        except Exception as problem:
+            shape = tuple(x.shape)
+            raise BadInput(
+                f"The module cannot take a batch of shape {shape} and type {x.dtype} ({problem}); "
+                "check the input size of the model against the data."
+            ) from problem
+
+
+def _initialised_again(module: nn.Module, seed: int) -> nn.Module:
+    """A copy with every submodule that knows how to reset its parameters reset, from its own seed."""
+    own = copy.deepcopy(module)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        reset: set[str] = set()
+        for name, part in own.named_modules():
+            again = getattr(part, "reset_parameters", None)
+            if callable(again):
+                again()
+                reset |= {f"{name}.{p}" if name else p for p, _ in part.named_parameters(recurse=True)}
+    left = [name for name, p in own.named_parameters() if p.requires_grad and name not in reset]
+    if left:
+        warnings.warn(f"These parameters have no reset_parameters and start equal on all peers: {left}.", stacklevel=3)
+    return own

@@ -1,0 +1,80 @@
+"""What was sent, in bits: by the formula that papers compare and as really encoded, each counted in two ways.
+
+broadcast: one message per sender (as over the air). links: one per sender and receiver (as over wires).
+A server round costs one message up and one down for everyone who takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from covey.graphs.graph import Round
+from covey.graphs.weights import SameRow, Weights
+
+
+@dataclass
+class Count:
+    """Bits sent so far."""
+
+    broadcast: float = 0.0
+    links: float = 0.0
+
+
+class Traffic:
+    """A ledger of all rounds. `busiest` is the most that one participant (a peer, or the server) sent and received
+    in one round, by the formula."""
+
+    def __init__(self) -> None:
+        self.formula, self.encoded, self.busiest = Count(), Count(), 0.0
+        self._load: Tensor | None = None
+        self._server = 0.0
+
+    def begin(self) -> None:
+        """A new round begins: nobody has sent or received anything in it."""
+        self._load, self._server = None, 0.0
+
+    def count(self, round: Round, formula: Tensor, encoded: Tensor, whole: float) -> None:
+        """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number,
+        which is what a server answers."""
+        who = round.active if round.hub else round.out_degree() > 0
+        copies = round.active.long() if round.hub else round.out_degree()
+        for count, bits in ((self.formula, formula), (self.encoded, encoded)):
+            count.broadcast += float(bits[who].sum())
+            count.links += float((bits * copies).sum())
+        load = formula * copies
+        if round.hub:
+            down, answered = whole, int(round.active.sum())
+            for count in (self.formula, self.encoded):
+                count.broadcast += down if answered else 0.0
+                count.links += down * answered
+            load = load + down * round.active
+            self._server += float((formula * round.active).sum()) + down * answered
+        else:
+            load = load + _received(round.weights, formula)
+        self._load = load if self._load is None else self._load + load
+        self.busiest = max(self.busiest, float(self._load.max()), self._server)
+
+    def as_dict(self) -> dict[str, object]:
+        """For summary.json, and for a checkpoint between two rounds."""
+        return {"formula": asdict(self.formula), "encoded": asdict(self.encoded), "busiest": self.busiest}
+
+    @staticmethod
+    def from_dict(saved: dict[str, object]) -> Traffic:
+        traffic = Traffic()
+        formula, encoded, busiest = saved["formula"], saved["encoded"], saved["busiest"]
+        assert isinstance(formula, dict) and isinstance(encoded, dict) and isinstance(busiest, float)
+        traffic.formula, traffic.encoded, traffic.busiest = Count(**formula), Count(**encoded), busiest
+        return traffic
+
+
+def _received(weights: Weights, bits: Tensor) -> Tensor:
+    """The bits that each peer hears from others."""
+    if isinstance(weights, SameRow):
+        said = bits * (weights.row != 0)
+        return said.sum() - said
+    receiver, sender, _ = weights.entries()
+    other = receiver != sender
+    return torch.zeros_like(bits).index_add_(0, receiver[other], bits[sender[other]])

@@ -1,0 +1,91 @@
+"""Two ways to take the gradient of many peers: all in one stacked call, or one at a time.
+
+Both answer the same question, so the loop over local steps is written once (`local.py`):
+
+    gradient(point [m, width], rows, positions, keys) -> Gradient(value [m, trained], loss [m], statistics [m, …])
+
+Stacked wins where a peer's work is small against the cost of a call; one at a time wins where the weights of all
+peers together fall out of the cache, and works for every module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad_and_value, vmap
+
+from covey.rows import Group, views
+from covey.tasks.task import Batch, Task
+
+
+@dataclass
+class Gradient:
+    """∇F of each row over the trained columns of a group, its loss, and its statistics after the pass."""
+
+    value: Tensor
+    loss: Tensor
+    statistics: Tensor | None
+
+
+class Stacked:
+    """Gradients of many peers in one call of `vmap`."""
+
+    def __init__(self, task: Task, group: Group) -> None:
+        layout = task.layout
+        self._trained = layout.members(group, layout.parameters)
+        self._fixed = {n: f for n, f in layout.parameters.items() if n not in self._trained}
+        self._statistics = layout.statistics
+        self._own = layout.members(group, layout.statistics)
+
+        def loss(trained: dict[str, Tensor], fixed: dict[str, Tensor], statistics: dict[str, Tensor],
+                 batch: Batch, key: Tensor) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
+            value, after = task.loss_at({**fixed, **trained}, statistics, batch, key)
+            return value, dict(after)
+
+        self._call = vmap(grad_and_value(loss, has_aux=True))
+
+    def __call__(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
+        m = len(point)
+        trained, fixed = views(point, self._trained), views(point, self._fixed)
+        gradient, (loss, after) = self._call(trained, fixed, views(point, self._statistics), batch, keys)
+        value = torch.cat([gradient[name].reshape(m, -1) for name in self._trained], dim=1)
+        own = [after[name].reshape(m, -1) for name in self._own]
+        return Gradient(value, loss.detach(), torch.cat(own, dim=1) if own else None)
+
+
+class OneAtATime:
+    """Gradients of one peer: its row is copied into a flat buffer of which a working model is a view, and autograd
+    accumulates into a second flat buffer, so that an update is a handful of kernels however many tensors there are."""
+
+    def __init__(self, task: Task, group: Group, like: Tensor) -> None:
+        layout = task.layout
+        self.flat = like.new_zeros(1, layout.width)
+        trained = layout.trained(group)
+        self._gradient = like.new_zeros(1, trained.stop - trained.start)
+        own = layout.members(group, layout.parameters)
+        parameters: dict[str, nn.Parameter] = {}
+        for name, field in layout.parameters.items():
+            leaf = nn.Parameter(self.flat[0, field.columns].view(field.shape), requires_grad=name in own)
+            if name in own:
+                at = slice(field.columns.start - trained.start, field.columns.stop - trained.start)
+                leaf.grad = self._gradient[0, at].view(field.shape)
+            parameters[name] = leaf
+        statistics = {n: self.flat[0, f.columns].view(f.shape) for n, f in layout.statistics.items()}
+        self._statistics = [f.columns for f in layout.statistics.values()]
+        self._own = [f.columns for f in layout.members(group, layout.statistics).values()]
+        self._loss: Callable[[Batch, Tensor], Tensor] = task.bind(parameters, statistics)
+
+    def __call__(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
+        if point.data_ptr() != self.flat.data_ptr():
+            self.flat.copy_(point)
+        before = [self.flat[:, columns].clone() for columns in self._statistics]
+        self._gradient.zero_()
+        loss = self._loss(tuple(part[0] for part in batch), keys[0])
+        loss.backward()
+        after = [self.flat[:, columns].clone() for columns in self._own]
+        for columns, value in zip(self._statistics, before, strict=True):
+            self.flat[:, columns] = value
+        return Gradient(self._gradient, loss.detach()[None], torch.cat(after, dim=1) if after else None)

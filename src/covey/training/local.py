@@ -1,0 +1,184 @@
+"""The loop over local steps: chunks of peers, all steps of a chunk before the next, peers of unequal size side by side.
+
+Within a chunk the peers lie in order of their number of samples, so that those who still have steps to take are
+always the first ones, and those with equally large batches are neighbours: everything is a slice, nothing is padded,
+and unequal peers cost what their sum costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from covey.randomness import key
+from covey.rows import Group
+from covey.tasks.task import Batch, Task
+from covey.training.batches import Batches, Plan
+from covey.training.gradients import Gradient, OneAtATime, Stacked
+from covey.training.pace import Pace
+from covey.training.sgd import SGD
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a method adds to plain SGD, a row per peer each (see `Peers.train`)."""
+
+    mass: Tensor | None = None
+    plus: Tensor | None = None
+    pull: tuple[float, Tensor] | None = None
+    mask: Tensor | None = None
+    memory: Tensor | None = None
+
+
+class Worker:
+    """Takes the local steps of one group of columns."""
+
+    def __init__(self, task: Task, group: Group, pace: Pace, like: Tensor) -> None:
+        self.task, self.group, self.pace = task, group, pace
+        layout = task.layout
+        self._columns = layout.columns(group)
+        self._trained = layout.trained(group)
+        offset = self._columns.start
+        self._inside = slice(self._trained.start - offset, self._trained.stop - offset)  # trained, within the group
+        fields = layout.members(group, layout.statistics).values()
+        self._statistics = [f.columns for f in fields]
+        self._alone = OneAtATime(task, group, like)
+        self._stacked = Stacked(task, group) if pace.chunk > 1 else None
+
+    def descend(
+        self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms
+    ) -> tuple[Tensor, Tensor]:
+        """Work on rows[chosen] in place; returns the number of steps and the mean loss of each chosen peer."""
+        counts = self.task.train.counts[chosen]
+        plan = Plan.of(counts, local, self.task.smallest_batch)
+        losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
+        order = torch.argsort(plan.steps * (counts.max() + 1) + counts, descending=True, stable=True)
+        for chunk in order.split(self.pace.chunk):
+            losses[chunk] = self._work(
+                rows, chosen[chunk], plan.of_peers(chunk), local, keys[chunk], round, taken[chunk], terms
+            )
+        return plan.steps, losses
+
+    def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
+        """∇F of every row over the trained columns: over all its data, or over one batch of `local`."""
+        counts = self.task.train.counts
+        plan = Plan.of(counts, local, self.task.smallest_batch)
+        value = rows.new_zeros(len(rows), self._trained.stop - self._trained.start)
+        for who in torch.argsort(counts, descending=True, stable=True).split(self.pace.chunk):
+            own = plan.of_peers(who)
+            for part, positions in Batches(own, keys[who]).runs(0, len(who)):
+                peers = who[part]
+                point = self._at(rows[peers], None if mass is None else mass[peers])
+                value[peers] = self.gradient(point, self._batch(peers, positions, own.whole), keys[peers]).value
+        return value
+
+    def _work(
+        self, rows: Tensor, who: Tensor, plan: Plan, local: SGD, keys: Tensor, round: int, taken: Tensor,
+        terms: Terms,
+    ) -> Tensor:  # fmt: skip
+        """All local steps of one chunk, its peers in descending order of their steps."""
+        x = self._alone.flat.copy_(rows[who]) if len(who) == 1 else rows[who]
+        trained = x[:, self._trained]
+        velocity = None
+        if terms.memory is not None:
+            velocity = terms.memory[who][:, self._inside]
+        elif local.momentum:
+            velocity = torch.zeros_like(trained)
+        cut = _cut(terms, who, self._inside)
+        total = torch.zeros(len(who), dtype=torch.float64, device=x.device)
+        batches, steps = Batches(plan, keys), plan.steps.tolist()
+        going = len(who)
+        same_rate = bool((taken == taken[0]).all())
+        for k in range(steps[0]):
+            while steps[going - 1] <= k:
+                going -= 1
+            lr = local.rates(round, int(taken[0]) + k if same_rate else taken + k)
+            step_keys = key(keys[:going], "step", k) if self.task.keyed else keys
+            for part, positions in batches.runs(k, going):
+                batch = self._batch(who[part], positions, plan.whole)
+                total[part] += self._step(x[part], trained[part], batch, step_keys[part], local,
+                                          lr[part] if isinstance(lr, Tensor) else lr,
+                                          None if velocity is None else velocity[part], cut.part(part))  # fmt: skip
+        rows[who, self._columns] = x[:, self._columns]
+        if terms.memory is not None and velocity is not None:
+            terms.memory[who, self._inside] = velocity
+        return total.cpu() / plan.steps.clamp(min=1)
+
+    def _batch(self, who: Tensor, positions: Tensor, whole: bool) -> Batch:
+        data = self.task.train
+        return data.everything(who) if whole else data.batch(who, positions)
+
+    def _step(self, x: Tensor, trained: Tensor, batch: Batch, keys: Tensor, local: SGD, lr: float | Tensor,
+              velocity: Tensor | None, terms: Terms) -> Tensor:  # fmt: skip
+        """One step of neighbours in the chunk, in place on x (of which `trained` is a view)."""
+        here = self.gradient(self._at(x, terms.mass), batch, keys)
+        value, loss = here.value, here.loss
+        if local.sam:
+            norm = value.norm(dim=1, keepdim=True)
+            ahead = x.clone()
+            ahead[:, self._trained] += torch.where(norm > 0, local.sam * value / norm, 0.0)
+            value = self.gradient(self._at(ahead, terms.mass), batch, keys).value
+        self._keep_statistics(x, here, terms.mass)
+        value = local.limit(value)
+        if terms.plus is not None:
+            value = value + terms.plus
+        if terms.pull is not None:
+            value = value + terms.pull[0] * (trained - terms.pull[1])
+        local.step(trained, value, velocity, lr)
+        if terms.mask is not None:
+            trained.mul_(terms.mask)
+        return loss
+
+    def gradient(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
+        if self._stacked is not None and len(point) >= self.pace.stack_from:
+            return self._stacked(point, batch, keys)
+        if len(point) == 1:
+            return self._alone(point, batch, keys)
+        singles = []
+        for r in range(len(point)):
+            one = self._alone(point[r : r + 1], tuple(part[r : r + 1] for part in batch), keys[r : r + 1])
+            singles.append(Gradient(one.value.clone(), one.loss, one.statistics))
+        kept = [s.statistics for s in singles if s.statistics is not None]
+        return Gradient(torch.cat([s.value for s in singles]), torch.cat([s.loss for s in singles]),
+                        torch.cat(kept) if kept else None)  # fmt: skip
+
+    def _at(self, x: Tensor, mass: Tensor | None) -> Tensor:
+        """Where the gradient is taken: push-sum rows are de-biased, shared / mass."""
+        if mass is None:
+            return x
+        point = x.clone()
+        point[:, self.task.layout.shared] /= mass
+        return point
+
+    def _keep_statistics(self, x: Tensor, here: Gradient, mass: Tensor | None) -> None:
+        if here.statistics is None:
+            return
+        at, shared = 0, self.task.layout.shared
+        for columns in self._statistics:
+            width = columns.stop - columns.start
+            value = here.statistics[:, at : at + width]
+            x[:, columns] = value if mass is None or columns.start >= shared.stop else value * mass
+            at += width
+
+
+def _cut(terms: Terms, who: Tensor, inside: slice) -> _Cut:
+    def columns(t: Tensor | None) -> Tensor | None:
+        return None if t is None else t[who][:, inside]
+
+    pull = None if terms.pull is None else (terms.pull[0], terms.pull[1][who][:, inside])
+    mass = None if terms.mass is None else terms.mass[who]
+    return _Cut(mass, columns(terms.plus), pull, columns(terms.mask))
+
+
+@dataclass(frozen=True)
+class _Cut(Terms):
+    """Terms of one chunk over the trained columns."""
+
+    def part(self, part: slice) -> Terms:
+        def rows(t: Tensor | None) -> Tensor | None:
+            return None if t is None else t[part]
+
+        pull = None if self.pull is None else (self.pull[0], self.pull[1][part])
+        return Terms(rows(self.mass), rows(self.plus), pull, rows(self.mask))
