@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from covey import Task
 from torch import Tensor
+
+from covey import Task
 
 
 def column(*values: float) -> Tensor:

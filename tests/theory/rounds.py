@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 
 import torch
+from torch import Tensor
+
 from covey.algorithms import Algorithm
 from covey.graphs import Graph
 from covey.link import InProcessLink
 from covey.peers import Peers
 from covey.tasks import Task
 from covey.training.pace import Pace
-from torch import Tensor
 
 
 class Rounds:

@@ -5,25 +5,38 @@ A section number stands beside each. Printed numbers have six decimals, so they 
 
 from __future__ import annotations
 
-import covey
 import pytest
 import torch
+from torch import Tensor
+
+import covey
 from covey import SGD, Task
 from covey.algorithms import (
-    DPSGD, SGP, DePRL, DFedAlt, DFedAvg, DFedAvgM, DFedPGP, DFedSalt, FedAvg, FedAvgM, FedRep, Local,
+    DPSGD,
+    SGP,
+    Algorithm,
+    DePRL,
+    DFedAlt,
+    DFedAvg,
+    DFedAvgM,
+    DFedPGP,
+    DFedSalt,
+    FedAvg,
+    FedAvgM,
+    FedRep,
+    Local,
 )  # fmt: skip
-from covey.graphs import from_matrix, full, isolated, ring, server
-from problems import bowl, column, quadratic
-from rounds import Rounds
-from torch import Tensor
+from covey.graphs import Graph, from_matrix, full, isolated, ring, server
+from theory.problems import bowl, column, quadratic
+from theory.rounds import Rounds
 
 PRINTED = 6e-7
 B = column(1, 2, 3, 10)
 LIMIT = 180  # rounds after which 0.9^t < 1e-8
 
 
-def after(rounds: int, algorithm: covey.algorithms.Algorithm, task: Task, graph: covey.graphs.Graph, **how: object) -> Tensor:
-    run = covey.simulate(algorithm, task, graph, rounds=rounds, evaluate_every=rounds, chunk=len(task.train), **how)
+def after(rounds: int, method: Algorithm, task: Task, graph: Graph) -> Tensor:
+    run = covey.simulate(method, task, graph, rounds=rounds, evaluate_every=rounds, chunk=len(task.train))
     return torch.cat([value.flatten(1) for value in run.params.values()], 1)
 
 
@@ -150,7 +163,7 @@ REPRESENTATION = {1: ((0.19, 0.38, 1.14), 1.21033), 2: ((0.362747, 0.725494, 2.1
 
 @pytest.mark.parametrize("rounds", REPRESENTATION)
 @pytest.mark.parametrize(("method", "graph"), [(DePRL, full(3)), (FedRep, server(3))], ids=["DePRL", "FedRep"])
-def test_shared_representation(method: type[DFedAlt], graph: covey.graphs.Graph, rounds: int) -> None:
+def test_shared_representation(method: type[DFedAlt], graph: Graph, rounds: int) -> None:
     heads, body = REPRESENTATION[rounds]
     found = after(rounds, method(SGD(0.1, steps=2), SGD(0.1)), two_part(1.0, 0.0, product=True), graph)
     expected = torch.cat([column(body, body, body), column(*heads)], 1)
@@ -232,7 +245,7 @@ def test_spectral_radius_under_interpolation(a: tuple[float, ...], steps: int) -
 
 
 def test_one_round_from_ones_under_interpolation() -> None:
-    """4.7: (.883333, .9, .85, .866667) on the ring; the server's factor is the mean of (1 − ηa_k)^T, .875 or .312916."""
+    """4.7: (.883333, .9, .85, .866667) on the ring; the server's factor: mean (1 − ηa_k)^T, .875 or .312916."""
     a = (0.5, 1, 1.5, 2)
     from_ones = after(1, DFedAvg(SGD(0.1)), bowl(a), ring(4)).sum(1)  # the map is linear: rows of unit vectors add up
     expected = torch.tensor([0.883333, 0.9, 0.85, 0.866667], dtype=torch.float64)

@@ -120,11 +120,11 @@ def test_pathological_with_few_peers_draws_other_classes_with_another_seed() -> 
 
 def test_dirichlet_numbers_have_the_moments_of_the_distribution() -> None:
     for alpha in (0.01, 0.1, 1.0, 5.0):
-        q = log_dirichlet(key(0, "moments", torch.arange(8_000)), alpha, 10).exp()
-        assert torch.allclose(q.sum(1), torch.ones(8_000).double())
+        q = log_dirichlet(key(0, "moments", torch.arange(5_000)), alpha, 10).exp()
+        assert torch.allclose(q.sum(1), torch.ones(5_000).double())
         assert float((q.mean(0) - 0.1).abs().max()) < 0.01
         # E q² = (α + 1) / (C (Cα + 1))
-        assert float(q.square().mean()) == pytest.approx((alpha + 1) / (10 * (10 * alpha + 1)), rel=0.04)
+        assert float(q.square().mean()) == pytest.approx((alpha + 1) / (10 * (10 * alpha + 1)), rel=0.05)
 
 
 @pytest.mark.parametrize(("reuse", "tolerance"), [(True, 0.02), (False, 0.06)])
@@ -213,12 +213,12 @@ def test_without_a_test_set_a_fifth_of_each_user_is_held_out() -> None:
 
 def test_ten_thousand_peers() -> None:
     for partition in ALL:
-        data = divided(partition, 10_000, n=60_000)
+        data = divided(partition, 10_000, n=30_000)
         assert len(data) == 10_000 and int(data.train.counts.min()) >= 1 and int(data.test.counts.min()) >= 1
         assert int(torch.bincount(data.train.index).max()) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     labels=st.lists(st.integers(0, 6), min_size=12, max_size=120),
     peers=st.integers(1, 12),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -19,7 +21,7 @@ def test_sizes() -> None:
     assert size(softmax(784, 10)) == 7840 and size(softmax((28, 28), 10, bias=True)) == 7850
     assert size(mlp()) == 784 * 100 + 100 + 100 * 10 + 10
     widths = (900, 512, 256, 128, 64, 5)
-    assert size(harbox_dnn()) == sum(a * b + b for a, b in zip(widths, widths[1:], strict=False))
+    assert size(harbox_dnn()) == sum(a * b + b for a, b in itertools.pairwise(widths))
     convolutions = 25 * 32 + 32 + 25 * 32 * 64 + 64
     assert size(cnn()) == convolutions + 7 * 7 * 64 * 512 + 512 + 5130 == 1_663_370  # as McMahan et al. state it
     assert size(cnn(padding=0)) == convolutions + 4 * 4 * 64 * 512 + 512 + 5130

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
+import torch
 from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional, arg
@@ -44,6 +45,8 @@ def train(settings: Run | Compare, console: Console) -> list[Record]:
     target = settings.resume or settings.out
     several = len(jobs) > 1 or isinstance(settings, Compare)
     watch = Watch(console, settings.quiet, max(len(job.label) for job in jobs))
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
     records: list[Record] = []
     chunk = settings.chunk
     with watch.watching():
@@ -63,9 +66,10 @@ def train(settings: Run | Compare, console: Console) -> list[Record]:
         console.print()
         console.print(table(groups) if several else summary_table(records[0]))
         for note in dict.fromkeys(note for record in records for note in record.summary["notes"]) if several else ():
-            console.print(f"! {note}", style="yellow", markup=False, highlight=False)
-        if target is not None and several:
-            console.print(f"{target}: a folder per run, comparison.json, report.html", markup=False, highlight=False)
+            console.print(f"! {note}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        if target is not None:
+            inside = "a folder per run, comparison.json" if several else "config.toml, metrics.jsonl, summary.json"
+            console.print(f"\n{target}: {inside}, report.html", markup=False, highlight=False, soft_wrap=True)
     return records
 
 
@@ -92,14 +96,14 @@ def _write_command(settings: Run | Compare, target: Path) -> None:
 def _both(first: Callable[[], None] | None, then: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
     begun = first is None
 
-    def report(round: int, entry: Any) -> None:
+    def after(t: int, entry: Any) -> None:
         nonlocal begun
         if not begun and first is not None:
             first()
             begun = True
-        then(round, entry)
+        then(t, entry)
 
-    return report
+    return after
 
 
 def report(settings: Report, console: Console) -> None:
@@ -132,7 +136,7 @@ def say(settings: List, console: Console) -> None:
         "algorithms": lambda: [(name, _first_line(kind)) for name, kind in sorted(methods.known().items())],
         "graphs": lambda: list(graphs.NAMES),
         "data": lambda: [(name, "") for name in data.NAMES],
-        "models": lambda: [(name, "") for name in models.NAMES],
+        "models": lambda: [(name, _first_line(getattr(models, name, None))) for name in models.NAMES],
     }
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(no_wrap=True)
@@ -142,8 +146,8 @@ def say(settings: List, console: Console) -> None:
     console.print(made)
 
 
-def _first_line(kind: type) -> str:
-    return (inspect.getdoc(kind) or "").split("\n", 1)[0]
+def _first_line(thing: object) -> str:
+    return "" if thing is None else (inspect.getdoc(thing) or "").split("\n", 1)[0]
 
 
 __all__ = ["Compare", "Job", "List", "Report", "Run", "pace_of", "report", "say", "train"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import nn
 
 from covey import data, graphs, models
 from covey.algorithms import Algorithm, Local
@@ -42,7 +46,7 @@ class Job:
         s, folder = self.settings, self.folder
         if folder is not None and Record.finished(folder, s.rounds):
             return Record.read(folder)
-        goes_on = folder is not None and s.resume is not None and (folder / "checkpoint").exists()
+        goes_on = folder is not None and s.resume is not None and (folder == s.resume or _has_begun(folder))
         command = replace(s, seeds=None).kept()
         run = simulate(
             self.algorithm, self.task, self.graph, s.rounds, s.seed, s.device, out=None if goes_on else folder,
@@ -61,6 +65,9 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
     if settings.resume is None and target is not None:
         Folder(target).require_empty()
     _chunk(settings.chunk)
+    _require_device(settings.device)
+    if settings.threads is not None and settings.threads < 1:
+        raise BadInput(f"--threads {settings.threads} must be 1 or more.")
     algorithms = [methods.build(one.algorithm, one) for one in runs]
     tasks = {seed: _task(settings, seed) for seed in seeds}
     found: list[Job] = []
@@ -88,11 +95,11 @@ def _of_compare(settings: Compare) -> list[Run]:
         if not any(field in one for one in own):
             every = sorted({name for one in own for name in one})
             raise BadInput(f"None of these methods has a field '{field}' for --with; known are: {', '.join(every)}.")
-    common = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    common: dict[str, Any] = {one.name: getattr(settings, one.name) for one in fields(Settings)}
     runs: list[Run] = []
     for name, known in zip(settings.algorithms, own, strict=True):
         extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
-        runs.append(Run(algorithm=name, **(common | {"extra": extra})))
+        runs.append(replace(Run(algorithm=name, **common), extra=extra))
     return runs
 
 
@@ -111,10 +118,19 @@ def _task(settings: Settings, seed: int) -> Task:
     s = settings
     if s.model not in models.NAMES:
         models.build(s.model, _NOTHING)  # refused before data are read
-    federated = data.load(
-        s.data, peers=s.peers or None, partition=s.partition, seed=seed, samples=s.samples
-    )
-    return Task.from_module(models.build(s.model, federated, seed), federated, personal=s.personal)
+    federated = data.load(s.data, peers=s.peers or None, partition=s.partition, seed=seed, samples=s.samples)
+    module = models.build(s.model, federated, seed)
+    return Task.from_module(module, federated, personal=_personal(module, s))
+
+
+def _personal(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
+    """The head, unless the model is nothing else."""
+    if settings.personal is not None:
+        return settings.personal or ()
+    if all(name.startswith("head.") for name, _ in module.named_parameters()):
+        warnings.warn(f"The model '{settings.model}' is all head, so all of it is shared.", stacklevel=2)
+        return ()
+    return "head"
 
 
 _NOTHING: Any = None
@@ -124,6 +140,26 @@ def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path |
     if target is None or not several:
         return target
     return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether there is something to go on with. One of several runs that stopped before its first checkpoint begins
+    anew: what it wrote so far goes."""
+    if (folder / "checkpoint" / "latest.json").exists():
+        return True
+    for name in ("config.toml", "metrics.jsonl"):
+        (folder / name).unlink(missing_ok=True)
+    return False
+
+
+def _require_device(name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as problem:
+        reason = str(problem).split("\n")[0]
+        raise BadInput(
+            f"The device '{name}' cannot be used ({reason}); use cpu, or cuda where there is one."
+        ) from problem
 
 
 def _chunk(text: str | None) -> int | tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tomllib
@@ -37,6 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         except CoveyError as problem:
             _say(errors, "covey: ", str(problem), "bold red")
             return 2
+        except BrokenPipeError:  # as in `covey list graphs | head -3`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        except OSError as problem:
+            _say(errors, "covey: ", f"The system refuses: {problem}.", "bold red")
+            return 2
         except KeyboardInterrupt:
             _say(errors, "covey: ", _how_to_go_on(command), "bold yellow")
             return 130
@@ -63,9 +70,8 @@ def parse(arguments: list[str]) -> Command:
     earlier = _earlier(arguments)
     union: Any = None
     for name, kind in named.items():
-        one: Any = Annotated[kind, subcommand(name)]
-        if earlier is not None and isinstance(earlier, kind):
-            one = Annotated[kind, subcommand(name, default=earlier)]
+        default = {"default": earlier} if type(earlier) is kind else {}
+        one: Any = Annotated[kind, subcommand(name, **default)]
         union = one if union is None else union | one
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
     description = "Personal models, trained among peers that have no server."

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from covey import algorithms
-from covey.algorithms import Algorithm, DFedAvg, DFedSalt, DPSGD
+from covey.algorithms import DPSGD, Algorithm, DFedAvg, DFedSalt
 from covey.cli.settings import Settings
 from covey.errors import BadInput, UnknownName
 from covey.training import SGD

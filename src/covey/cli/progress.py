@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -33,7 +33,7 @@ class Watch:
         self._bars: Progress | None = None
 
     @contextmanager
-    def watching(self) -> Iterator[Watch]:
+    def watching(self) -> Generator[Watch]:
         if self._quiet or not self._console.is_terminal:
             yield self
             return
@@ -46,15 +46,16 @@ class Watch:
     def run(self, label: str, rounds: int) -> Report:
         """What to call after every round of this run."""
         if self._quiet:
-            return lambda round, entry: None
+            return lambda t, entry: None
         return self._bar(self._bars, label, rounds) if self._bars is not None else self._lines(label, rounds)
 
     def _bar(self, bars: Progress, label: str, rounds: int) -> Report:
         task = bars.add_task(label, total=rounds, score="")
 
-        def report(round: int, entry: Entry | None) -> None:
-            shown = {} if entry is None else {"score": said(entry)}
-            bars.update(task, completed=round, **shown)
+        def report(t: int, entry: Entry | None) -> None:
+            bars.update(task, completed=t)
+            if entry is not None:
+                bars.update(task, score=said(entry))
 
         return report
 
@@ -62,14 +63,14 @@ class Watch:
         begin = last = time.monotonic()
         done = score = None
 
-        def report(round: int, entry: Entry | None) -> None:
+        def report(t: int, entry: Entry | None) -> None:
             nonlocal last, done, score
             now = time.monotonic()
-            done = round - 1 if done is None else done
+            done = t - 1 if done is None else done
             score = score if entry is None else said(entry)
-            if now - last >= _SECONDS or round == rounds:
-                pace = (round - done) / max(now - begin, 1e-9)
-                line = f"{label:<{self._width}}  round {round}/{rounds}  {score or ''}  {pace:.1f} rounds/s"
+            if now - last >= _SECONDS or t == rounds:
+                pace = (t - done) / max(now - begin, 1e-9)
+                line = f"{label:<{self._width}}  round {t}/{rounds}  {score or ''}  {pace:.1f} rounds/s"
                 self._console.print(line, highlight=False, markup=False)
                 last = now
 

@@ -1,10 +1,11 @@
-"""What a command is asked for. The comments of the fields are its --help; `[command]` of config.toml holds the values."""
+"""What a command is asked for. The comments of fields are its --help; `[command]` of config.toml holds them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -19,10 +20,10 @@ class Settings:
 
     data: Annotated[str, arg(metavar="NAME")] = "digits"  # a name of `covey list data`, or the path of an .npz file
     peers: int = 20  # how many peers; 0: one for every user of the data
-    partition: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # iid, dirichlet:0.1, pathological:2, shards:2, natural
+    partition: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # dirichlet:0.1, pathological:2, iid, natural
     samples: int | None = None  # at most so many training samples per peer
     model: Annotated[str, arg(metavar="NAME")] = "mlp"  # a name of `covey list models`
-    personal: Annotated[str, arg(metavar="PREFIX")] = "head"  # the parameters that stay with their peer
+    personal: Annotated[str | None, arg(metavar="PREFIX")] = None  # what stays with its peer; by default the head
 
     rounds: int = 50  # local training and an exchange, so many times
     seed: int = 0  # of the data's division, the model, the graph, the mini-batches
@@ -49,7 +50,9 @@ class Settings:
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
     validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
     device: str = "cpu"  # or cuda
-    chunk: Annotated[str | None, arg(metavar="N[:M]")] = None  # peers worked on at once (fewer than M: one at a time); measured if not given
+    threads: int | None = None  # of the processor; 1 is often fastest for small models
+    # peers worked on at once, and the fewest for which that pays; measured where not given
+    chunk: Annotated[str | None, arg(metavar="N[:M]")] = None
     exact: bool = False  # add messages in the senders' order, as real peers do
     allow_unsound: bool = False  # run although the graph is not what the method assumes
     out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for what the run writes
@@ -94,18 +97,32 @@ class Compare(Settings):
     directed: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # of push-sum methods; by default that of --graph
 
 
-def from_kept(kept: dict[str, Any], where: Path) -> Run | Compare:
+def from_kept(kept: Mapping[str, Any], where: Path) -> Run | Compare:
     """The command that a config.toml holds."""
-    kinds = {"run": Run, "compare": Compare}
-    values = dict(kept)
-    kind = kinds.get(values.pop("name", ""))
+    kind = {"run": Run, "compare": Compare}.get(kept.get("name", ""))
     if kind is None:
         raise BadInput(f"{where} was not written by `covey run` or `covey compare`, so they cannot repeat it.")
-    unknown = sorted(values.keys() - {field.name for field in fields(kind)})
-    if unknown:
-        raise BadInput(f"{where} has [command] settings that this covey does not know: {', '.join(unknown)}.")
-    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    types = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for name, value in kept.items():
+        if name == "name":
+            continue
+        if name not in types or name in _NOT_KEPT:
+            raise BadInput(f"The [command] section of {where} has a setting that is not known here: {name}.")
+        values[name] = tuple(value) if isinstance(value, list) else value
+        if not _fits(values[name], types[name]):
+            raise BadInput(f"The [command] section of {where} has an unfit value: {name} = {value!r}.")
     try:
-        return kind(**(values | lists))
+        return kind(**values)
     except TypeError as problem:
         raise BadInput(f"The [command] section of {where} is incomplete ({problem}).") from problem
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from a file is of a field's type."""
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+    kinds = get_args(hint) or (hint,)
+    return type(value) in kinds or (float in kinds and type(value) is int)

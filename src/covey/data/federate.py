@@ -186,7 +186,7 @@ def _read_dataset(dataset: MapDataset, which: str) -> tuple[Array, Array]:
 
 
 def stack(rows: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
-    """One array of equal rows, floats of more than four bytes kept as they are."""
+    """One array of rows, which must be equal in shape."""
     shapes = {row.shape for row in rows}
     if len(shapes) > 1:
         small, large = sorted(shapes)[0], sorted(shapes)[-1]

@@ -38,8 +38,8 @@ def by_class(alpha: float, supply: Tensor, peers: int, seed: int) -> tuple[Tenso
     """Each class is spread over the peers in Dir(alpha) shares, past those who have their n / peers already.
 
     Xiong et al., DePRL, AAAI 2024: all is drawn again while a peer has fewer samples than there are classes. That may
-    never happen (small alpha, many peers). So the least is at most half of the mean, there are 20 draws at most, then the
-    largest peers give up samples of their most frequent class. Returns the counts and how many were given up.
+    never happen (small alpha, many peers). So the least is at most half of the mean, there are 20 draws at most, then
+    the largest peers give up samples of their most frequent class. Returns the counts and how many were given up.
     """
     total = int(supply.sum())
     least = max(1, min(len(supply), total // (2 * peers)))

@@ -20,7 +20,7 @@ def resolved(algorithm: Algorithm, task: Task, graph: Graph, peers: Peers, run: 
     settings: Settings = {
         "algorithm": described(algorithm),
         "task": task.describe(),
-        "graph": graph.describe(),
+        "graph": {"name": graph.name, "peers": graph.n, "stochasticity": graph.stochasticity, "seed": graph.seed},
         "run": {"peers": len(peers), **run},
         "versions": versions(),
     }
@@ -43,5 +43,5 @@ def identity(settings: Settings) -> dict[str, Any]:
     """What must not change between a stop and a resume: everything but how long and how closely to look."""
     free = {"rounds", "evaluate_every", "target", "notes", "device", "pace"}
     run = {f"run.{k}": v for k, v in settings["run"].items() if k not in free}
-    flat = {"algorithm": settings["algorithm"], "graph": settings["graph"]["name"]}
-    return flat | run | {f"task.{k}": v for k, v in settings["task"].items()}
+    parts = {f"{part}.{k}": v for part in ("graph", "task") for k, v in settings[part].items()}
+    return {"algorithm": settings["algorithm"]} | run | parts

@@ -20,6 +20,8 @@ from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.weights import SameRow, Sparse
 from covey.randomness import bits, choose, key, permutations
 
+_TRIES = 64  # to repair a pair before all pairs are drawn anew
+
 
 def one_peer_exponential(n: int) -> Graph:
     """in turn each hears the one 1, 2, 4, ... further, weights 1/2; directed, time-varying"""
@@ -187,25 +189,28 @@ def _regular(n: int, k: int, keys: Tensor) -> Tensor | None:
     bad = pairs[:, 0] == pairs[:, 1]
     bad[order[1:]] |= names[order[1:]] == names[order[:-1]]
     known = set(names[~bad].tolist())
-    resisting = bad.nonzero().squeeze(1).tolist()
-    tries = 64
-    lots = bits(keys + 1, max(1, len(resisting) * tries)).reshape(-1, tries)
-    for place, lot in zip(resisting, lots.tolist(), strict=False):
-        if not any(_switch(pairs, known, place, one, n) for one in lot):
+    resisting = dict.fromkeys(bad.nonzero().squeeze(1).tolist())
+    lots = bits(key(keys, "switch"), _TRIES * len(resisting)).reshape(-1, _TRIES)
+    listed: list[list[int]] = pairs.tolist()
+    for place, lot in zip(list(resisting), lots.tolist(), strict=True):
+        if not any(_switch(listed, known, resisting, place, one, n) for one in lot):
             return None
-    return pairs
+    return torch.tensor(listed)
 
 
-def _switch(pairs: Tensor, known: set[int], place: int, lot: int, n: int) -> bool:
-    (a, b), partner = pairs[place].tolist(), (lot >> 1) % len(pairs)
-    c, d = pairs[partner].tolist()
+def _switch(pairs: list[list[int]], known: set[int], resisting: dict[int, None], place: int, lot: int, n: int) -> bool:
+    partner = (lot >> 1) % len(pairs)
+    if partner in resisting:
+        return False
+    (a, b), (c, d) = pairs[place], pairs[partner]
     old = min(c, d) * n + max(c, d)
     if lot & 1:
         c, d = d, c
     first, second = min(a, d) * n + max(a, d), min(c, b) * n + max(c, b)
-    if c in (d, b) or old not in known or a == d or first == second or {first, second} & known:
+    if a == d or c == b or first == second or first in known or second in known:
         return False
     known.remove(old)
     known.update((first, second))
-    pairs[place], pairs[partner] = torch.tensor([a, d]), torch.tensor([c, b])
+    pairs[place], pairs[partner] = [a, d], [c, b]
+    del resisting[place]
     return True

@@ -106,7 +106,8 @@ class Group:
     def over_seeds(self, value: Callable[[Record], float]) -> tuple[float, float | None]:
         """Mean, and the standard deviation where there are several."""
         values = [value(record) for record in self.records]
-        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+        known = all(math.isfinite(one) for one in values)
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 and known else None
 
     def score(self, point: str, what: str = "last") -> tuple[float, float | None]:
         metric = self.first.metric

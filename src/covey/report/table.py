@@ -63,10 +63,14 @@ def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
         found["worst tenth"] = scores("mixed", "worst_decile")
     target = groups[0].first.summary["rounds_to_target"]["target"]
     if target is not None:
-        found[f"rounds to {units.score(target, metric)}"] = [_rounds(group) for group in groups]
+        found[_to(target, metric)] = [_rounds(group) for group in groups]
     found["bits sent"] = [(units.bits(group.bits), math.nan) for group in groups]
     found["seconds"] = [(units.seconds(group.seconds), math.nan) for group in groups]
     return found
+
+
+def _to(target: float, metric: str) -> str:
+    return f"rounds to {target:g}" if metric == "loss" else f"rounds to {100 * target:g} %"
 
 
 def _rounds(group: Group) -> Cell:
@@ -74,7 +78,7 @@ def _rounds(group: Group) -> Cell:
     if mean is None:
         return "–", math.nan
     part = "" if reached == len(group.records) else f" ({reached} of {len(group.records)})"
-    return f"{mean:.0f}{part}", -mean
+    return f"{mean:.0f}{part}", math.nan if part else -mean
 
 
 def best(cells: Sequence[Cell]) -> set[int]:
@@ -93,12 +97,13 @@ def table(groups: Sequence[Group]) -> Table:
     caption = f"Mean {metric}{unit} of each peer's model on its own test samples, last round"
     caption += ", mean ± std over seeds. " if several else ". "
     caption += "* best of its column. Bits by formula, over all links and rounds."
-    made = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", header_style="bold", pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", header_style="bold", pad_edge=False,
+                 padding=(0, 1, 0, 0))  # fmt: skip
     made.add_column("method", no_wrap=True)
     made.add_column("graph", overflow="fold")
     cells = columns(groups)
     for heading in cells:
-        made.add_column(heading, justify="right")
+        made.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
     marks = {heading: best(column) for heading, column in cells.items()}
     for place, group in enumerate(groups):
         shown = [_shown(column[place][0], place in marks[name], bool(marks[name])) for name, column in cells.items()]
@@ -127,7 +132,7 @@ def summary_table(record: Record) -> Table:
         made.add_row(f"{metric} {words.get(point, point)}", text)
     target = summary["rounds_to_target"]
     if target["target"] is not None:
-        made.add_row(f"rounds to {units.score(target['target'], metric)}", str(target["mixed"] or "not reached"))
+        made.add_row(_to(target["target"], metric), str(target["mixed"] or "not reached"))
     bits = summary["bits"]
     made.add_row("bits sent", f"{units.bits(bits['formula']['links'])} over all links, busiest participant "
                               f"{units.bits(bits['busiest'])} in a round")  # fmt: skip
@@ -135,6 +140,4 @@ def summary_table(record: Record) -> Table:
     made.add_row("seconds", parts)
     for note in summary["notes"]:
         made.add_row("note", Text(note, style="yellow"))
-    if record.folder is not None:
-        made.add_row("folder", f"{record.folder} (config.toml, metrics.jsonl, summary.json, report.html)")
     return made

@@ -58,6 +58,7 @@ class ModuleTask(Task):
         self._prefixes = tuple(p.rstrip(".") + "." for p in ([personal] if isinstance(personal, str) else personal))
         probe = _Probe(self.module, data.train)
         self._moving, self.seeded, self._has_dropout = probe.moving, probe.random, probe.dropout
+        self._counters = {name: b for name, b in self.module.named_buffers() if name in probe.counting}
         self.keyed = self.seeded or self._has_dropout
         norms = [m for m in self.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]  # pyright: ignore[reportPrivateUsage]
         if any(m.momentum is None and m.track_running_stats for m in norms):
@@ -98,7 +99,8 @@ class ModuleTask(Task):
         x, y = batch
         after = {name: value.clone() for name, value in statistics.items()}
         self.module.train()
-        tensors = {**parameters, **after}
+        counters = {name: value.clone() for name, value in self._counters.items()}  # the pass may count; nobody reads
+        tensors = {**parameters, **after, **counters}
         if self._has_dropout:
             with KeyedDropout(key):
                 prediction = self._forward(tensors, x)
@@ -169,6 +171,7 @@ class ModuleTask(Task):
         task = copy.copy(self)
         task.data = self.data.to(device)
         task.module = copy.deepcopy(self.module).to(device)
+        task._counters = {name: b.to(device) for name, b in self._counters.items()}
         return task
 
     def describe(self) -> dict[str, Any]:
@@ -192,9 +195,9 @@ class _Probe:
                 self._run(own, x[0])
             self.random = not torch.equal(state, torch.get_rng_state())
         self.dropout = plain_is_random
-        self.moving = {
-            name for name, b in own.named_buffers() if b.is_floating_point() and not torch.equal(b, before[name])
-        }
+        moved = {name: b for name, b in own.named_buffers() if not torch.equal(b, before[name])}
+        self.moving = {name for name, b in moved.items() if b.is_floating_point()}
+        self.counting = moved.keys() - self.moving
 
     @staticmethod
     def _run(module: nn.Module, x: Tensor) -> None:

@@ -79,7 +79,9 @@ class Worker:
         terms: Terms,
     ) -> Tensor:  # fmt: skip
         """All local steps of one chunk, its peers in descending order of their steps."""
-        x = self._alone.flat.copy_(rows[who]) if len(who) == 1 else rows[who]
+        # One peer lies in the working model itself, unless gradients are taken elsewhere than at its row.
+        there = len(who) == 1 and terms.mass is None and not local.sam
+        x = self._alone.flat.copy_(rows[who]) if there else rows[who]
         trained = x[:, self._trained]
         velocity = None
         if terms.memory is not None:

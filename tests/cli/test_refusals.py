@@ -1,0 +1,116 @@
+"""Whatever is wrong with a command: exit code 2, one sentence that helps, and nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.helpers import SMALL, refused, run
+
+WRONG = {
+    "algorithm": (["run", "dfedlt"], "There is no algorithm 'dfedlt'; did you mean 'dfedalt'?"),
+    "algorithm of several": (["compare", "local", "fedvag"], "did you mean 'fedavg'?"),
+    "no algorithm": (["compare"], "Name the methods"),
+    "algorithm twice": (["compare", "local", "local"], "twice"),
+    "data": (["run", "local", "--data", "digit"], "There is no data set 'digit'; did you mean 'digits'?"),
+    "missing data": (["run", "local", "--data", "hapt"], "COVEY_DATA"),
+    "missing file": (["run", "local", "--data", "mine.npz"], "There is no file mine.npz."),
+    "model": (["run", "local", "--model", "mpl"], "There is no model 'mpl'; did you mean 'mlp'?"),
+    "model for other data": (["run", "local", "--data", "synthetic", "--model", "cnn"], "takes pictures"),
+    "graph": (["run", "dfedalt", "--graph", "rng"], "There is no graph 'rng'; did you mean 'ring'?"),
+    "graph of a comparison": (["compare", "fedavg", "--server", "sever"], "did you mean 'server'?"),
+    "graph's size": (["run", "dfedalt", "--graph", "torus:3x3"], "has 9 peers, not 6"),
+    "graph's argument": (["run", "dfedalt", "--graph", "random_undirected"], "random_undirected:K"),
+    "unsound graph": (["run", "dfedalt", "--graph", "random_directed:2"], "--allow-unsound"),
+    "unsound in a comparison": (["compare", "local", "dfedalt", "--graph", "random_directed:2"], "--allow-unsound"),
+    "partition": (["run", "local", "--partition", "dirichle:1"], "did you mean 'dirichlet'?"),
+    "impossible partition": (["run", "local", "--partition", "pathological:11"], "the data have 10"),
+    "natural without users": (["run", "local", "--partition", "natural"], "needs the user"),
+    "too many peers": (["run", "local", "--peers", "5000"], "cannot be divided"),
+    "negative peers": (["run", "local", "--peers", "-2"], "-2"),
+    "samples": (["run", "local", "--samples", "4000"], "more than any peer has"),
+    "personal prefix": (["run", "dfedalt", "--personal", "hed"], "hed"),
+    "field": (["run", "dpsgd", "--with", "ordr=cta"], "has no field 'ordr' for --with; it has: by=…, order=…."),
+    "field of nobody": (["compare", "local", "dpsgd", "--with", "beta=1"], "None of these methods"),
+    "field's form": (["run", "dpsgd", "--with", "order"], "NAME=VALUE"),
+    "field's choice": (["run", "dpsgd", "--with", "order=abc"], "atc, cta"),
+    "field's number": (["run", "fedavgm", "--with", "beta=x"], "'x' is no float"),
+    "field's range": (["run", "fedavgm", "--with", "beta=2"], "out of range"),
+    "field's part": (["run", "dfedalt", "--with", "by=gosip"], "did you mean 'gossip'?"),
+    "rate": (["run", "local", "--lr", "-1"], "out of range"),
+    "steps and epochs": (["run", "local", "--steps", "1", "--epochs", "2"], "not both"),
+    "nesterov": (["run", "dfedavg", "--nesterov"], "needs momentum"),
+    "rounds": (["run", "local", "--rounds", "0"], "1 or more"),
+    "rounds of a comparison": (["compare", "local", "--rounds", "0"], "1 or more"),
+    "validation": (["run", "local", "--validation", "1.5"], "1.5"),
+    "chunk": (["run", "local", "--chunk", "many"], "such as 8"),
+    "threads": (["run", "local", "--threads", "0"], "1 or more"),
+    "seeds": (["run", "local", "--seeds", "1,b"], "1,2,3"),
+    "seed twice": (["run", "local", "--seeds", "1,1"], "twice"),
+    "device": (["run", "local", "--device", "cud"], "cud"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_refused(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COVEY_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (command, *given), words = WRONG[case]
+    out = tmp_path / "out"
+    said = refused(capsys, [command, *SMALL, "--out", out, *given])
+    assert words in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    for command in (["run", "local"], ["compare", "local"]):
+        assert "is not empty" in refused(capsys, [*command, *SMALL, "--out", tmp_path])
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "out"
+    assert "Not a directory" in refused(capsys, ["run", "local", *SMALL, "--rounds", 1, "--out", out, "--quiet"])
+
+
+def test_reports_of_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert "Name the folders" in refused(capsys, ["report", "--out", page])
+    assert "no folder" in refused(capsys, ["report", tmp_path / "nowhere", "--out", page])
+    assert "no finished run" in refused(capsys, ["report", tmp_path, "--out", page])
+    assert not page.exists()
+
+
+def test_configs_that_cannot_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.toml"
+    for text, words in (
+        ("", "was not written by"),
+        ("[command", "cannot be read"),
+        ('[command]\nname = "run"', "incomplete"),
+        ('[command]\nname = "run"\nalgorithm = "local"\nlr = "x"', "unfit value: lr = 'x'"),
+        ('[command]\nname = "run"\nalgorithm = "local"\nspeed = 1', "not known here: speed"),
+        ('[command]\nname = "compare"\nalgorithms = ["local"]', "use that"),
+    ):
+        path.write_text(text)
+        assert words in refused(capsys, ["run", "--config", path, "--out", tmp_path / "out"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_words_that_are_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], ["rum"], ["run"], ["run", "local", "--rouns", "3"], ["run", "local", "--rounds", "x"]):
+        assert run(*given) == 2
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_warnings_take_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--rounds", 6, "--graph", "random_directed:1", "--peers", 40, "--data", "synthetic", "--samples", 10)
+    assert run("run", "sgp", "--model", "softmax", *options, "--chunk", 40, "--quiet") == 0
+    said = capsys.readouterr().err
+    lines = [line.partition(":")[::2] for line in said.splitlines()]
+    assert [kind for kind, _ in lines] == ["warning", "warning"]
+    assert "all head" in lines[0][1] and "smallest push-sum mass" in lines[1][1]
