@@ -8,6 +8,7 @@ counts, so that a noisy machine hurts both.
 from __future__ import annotations
 
 import copy
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def mlp() -> nn.Module:
 def dnn() -> nn.Module:
     widths = (900, 512, 256, 128, 64, 5)
     layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

@@ -1,8 +1,8 @@
 """covey: personal models, trained among peers that have no server.
 
-    task = covey.Task.from_module(module, covey.data.load("digits", peers=20), personal="head")
-    run = covey.simulate(covey.algorithms.DFedAlt(covey.SGD(0.1), covey.SGD(0.1)), task, covey.graphs.ring(20))
-    run.summary()
+task = covey.Task.from_module(module, covey.data.load("digits", peers=20), personal="head")
+run = covey.simulate(covey.algorithms.DFedAlt(covey.SGD(0.1), covey.SGD(0.1)), task, covey.graphs.ring(20))
+run.summary()
 """
 
 __version__ = "0.1.0"

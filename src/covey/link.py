@@ -60,7 +60,9 @@ class Link(ABC):
     @overload
     def mix(self, thing: Thing, /, *, carry: bool = False, wait: bool = True) -> Tensor: ...
     @overload
-    def mix(self, thing: Thing, /, *things: Thing, carry: bool = False, wait: bool = True) -> tuple[Tensor, ...]: ...
+    def mix(
+        self, thing: Thing, second: Thing, /, *things: Thing, carry: bool = False, wait: bool = True
+    ) -> tuple[Tensor, ...]: ...
     def mix(self, *things: Thing, carry: bool = False, wait: bool = True) -> Tensor | tuple[Tensor, ...]:
         """Σ_j W_ij x_j of each thing [rows, width], oneself included; things given together travel in one message.
 

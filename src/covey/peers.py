@@ -97,10 +97,12 @@ class Peers:
         pull    (λ, c)     adds λ(x − c) to every gradient
         mask               multiplies the columns after each step
         memory             momentum that outlives the round, changed in place
-        purpose            names the draw of mini-batches; two calls with one purpose in a round see the same ones
+        purpose            names the draw of mini-batches; two calls with one purpose in a round see the same ones.
+                           By default "personal" for the personal group, else "shared"
         """
         terms = Terms(mass, plus, pull, mask, memory)
-        self._descend(self.rows, local, group, terms, purpose or group, self.active)
+        purpose = purpose or ("personal" if group == "personal" else "shared")
+        self._descend(self.rows, local, group, terms, purpose, self.active)
 
     def trained(
         self,
@@ -115,13 +117,15 @@ class Peers:
         memory: Tensor | None = None,
         purpose: str,
         everyone: bool = False,
+        continuing: str | None = None,
     ) -> Tensor:
         """As `train`, on a copy of the rows (or of other `rows`), which is returned. With `everyone` the inactive
-        train too and nothing is remembered: that is for evaluation."""
+        train too and nothing is remembered: that is for evaluation. Rates that depend on the step go on from where
+        the purpose `continuing` stands."""
         copy = (self.rows if rows is None else rows).clone()
         who = torch.ones_like(self.active) if everyone else self.active
         terms = Terms(mass, plus, pull, mask, memory)
-        self._descend(copy, local, group, terms, purpose, who, remember=not everyone)
+        self._descend(copy, local, group, terms, purpose, who, continuing, remember=not everyone)
         return copy
 
     def grad(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
@@ -138,19 +142,20 @@ class Peers:
         return key(self.seed, purpose, self.round, self.ids)
 
     def _worker(self, group: Group, local: SGD) -> Worker:
-        if self.pace is None:
-            self.pace = measure(self.task, self.rows, local.batch)
+        if not self._workers:
+            self.pace = measure(self.task, self.rows, local.batch, self.pace)
+        assert self.pace is not None
         if group not in self._workers:
             self._workers[group] = Worker(self.task, group, self.pace, self.rows)
         return self._workers[group]
 
     def _descend(self, rows: Tensor, local: SGD, group: Group, terms: Terms, purpose: str, who: Tensor,
-                 remember: bool = True) -> None:  # fmt: skip
+                 continuing: str | None = None, remember: bool = True) -> None:  # fmt: skip
         columns = self.task.layout.trained(group)
         if not who.any() or columns.start == columns.stop or not local.work:
             return
         chosen = who.nonzero()[:, 0]
-        counter = f"steps/{purpose}"
+        counter = f"steps/{continuing or purpose}"
         taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
         worker = self._worker(group, local)
         keys = self._keys(purpose)[chosen]

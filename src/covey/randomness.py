@@ -75,7 +75,7 @@ def permutations(keys: Tensor, sizes: Tensor) -> Tensor:
 
 
 def choose(keys: Tensor, n: int, k: int) -> Tensor:
-    """k different integers of range(n) per key, uniformly: int64 [*keys.shape, k] (Floyd's method, all keys at once)."""
+    """k different integers of range(n) per key, uniformly: int64 [*keys.shape, k]; Floyd's method, all keys at once."""
     if not 0 <= k <= n:
         raise ValueError(f"cannot choose {k} different integers from {n}")
     u = uniform(keys, k)

@@ -29,12 +29,12 @@ class Traffic:
 
     def __init__(self) -> None:
         self.formula, self.encoded, self.busiest = Count(), Count(), 0.0
-        self._load: Tensor | None = None
+        self._load = torch.zeros(())  # of this round, per peer
         self._server = 0.0
 
     def begin(self) -> None:
         """A new round begins: nobody has sent or received anything in it."""
-        self._load, self._server = None, 0.0
+        self._load, self._server = torch.zeros(()), 0.0
 
     def count(self, round: Round, formula: Tensor, encoded: Tensor, whole: float) -> None:
         """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number,
@@ -54,7 +54,7 @@ class Traffic:
             self._server += float((formula * round.active).sum()) + down * answered
         else:
             load = load + _received(round.weights, formula)
-        self._load = load if self._load is None else self._load + load
+        self._load = self._load + load
         self.busiest = max(self.busiest, float(self._load.max()), self._server)
 
     def as_dict(self) -> dict[str, object]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import covey
 import torch
+from torch import nn
+
+import covey
 from covey import SGD, Task, graphs
 from covey import algorithms as a
 from covey.exchange import PushSum
 from covey.graphs import Graph
-from torch import nn
 
 PEERS = 6
 HEAD = SGD(0.1, steps=2, batch=4)

@@ -123,7 +123,6 @@ PUSHED = {  # round: x, w, z
 }
 
 
-@pytest.mark.xfail(strict=True, reason="graphs/matrices.py: torch.as_tensor rounds a list of floats to float32 first")
 def test_push_sum_keeps_its_sums_on_a_matrix_given_as_a_list() -> None:
     """Sums 3 and 9 always; a matrix rounded to float32 loses 2e-8 of them per round."""
     run = Rounds(SGP(SGD(0.1, steps=0)), quadratic(column(0, 0, 0), column(0, 3, 6)), from_matrix(PUSH.tolist())).go(60)

@@ -3,7 +3,8 @@
     (u_i, v_i) after K local steps with momentum θ, jointly, from (u_i^t, v_i^t)
     u_i⁺ = Σ_j W_ij u_j;   v_i⁺ = v_i
 
-Head and body are trained together; trained in turn, it would be DFedAlt. With no personal part: DFedAvgM.
+Head and body are trained together; trained in turn, it would be DFedAlt. With no personal part: DFedAvgM. Not
+DFedAlt, whose phases have their own rates and momentum.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 *Decentralized Directed Collaboration for Personalized Federated Learning* (Algorithm 1). P is column-stochastic: the
 sender splits its mass, so Σμ = m. On a row-stochastic P (`weights="pull"`, the paper's Appendix B and code) μ stays 1
 and the method is DFedAlt on that graph. Gradients are taken at z, steps act on u (so the effective rate is η_u / μ).
-Evaluation: (z_i, v_i) after the exchange. It is DFedAlt with push-sum in the place of gossip, and made so here.
+Evaluation: (z_i, v_i) after the exchange. u alone is not a
+model: it means nothing without its mass. It is DFedAlt with push-sum in the place of gossip, and made so here.
 """
 
 from __future__ import annotations

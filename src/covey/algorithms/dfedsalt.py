@@ -5,7 +5,8 @@
 
 *Towards More Suitable Personalization in Federated Learning via Decentralized Partial Model Training* (Algorithm 1,
 option II; line 19 of the print loses "+ε"). ρ is `sam` of the phases that `on` names: the body (the paper's choice),
-the head, or both, each with its own norm, since the phases alternate. ρ = 0 is DFedAlt, bit for bit.
+the head, or both, each with its own norm, since the phases alternate. ρ = 0 is DFedAlt, bit for bit. Under push-sum ε
+is added to u, so its radius at z = u / μ is ρ / μ. Not DFedSAM, which perturbs and exchanges the whole model.
 """
 
 from __future__ import annotations

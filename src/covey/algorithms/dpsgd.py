@@ -5,7 +5,8 @@
 
 X. Lian et al., *Can decentralized algorithms outperform centralized algorithms?*, 2017 (cta, the original). With more
 than one local step atc is DFedAvg, and cta adds the whole local change after mixing. Both move the mean by the mean
-gradient; their fixed points differ. The default is atc, as the papers' code and all forms with local steps have it.
+gradient; their fixed points differ. The default is atc, as the papers' code and all forms with local steps have it. Not
+gradient tracking: with different data the fixed point is biased in the order of η.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ B. McMahan et al., *Communication-efficient learning of deep networks from decen
 the new w is written to every row. Three models are told apart, because papers evaluate each of them as "FedAvg": the
 `global` w; `fresh`, w after E epochs on a peer's own data (made to be looked at, then thrown away); and `stale`, what a
 peer last trained itself (its first model if it was never sampled). With everybody sampled and equal weights this is
-DFedAvg on the complete graph.
+DFedAvg on the complete graph. Not personalised: its `fresh` model is what papers compare personal models with.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ class FedAvg(DFedAvg):
 
     def models(self, peers: Peers) -> Models:
         yield "global", peers.rows
-        yield "fresh", peers.trained(self.local, purpose="fresh", everyone=True)
+        yield "fresh", peers.trained(self.local, purpose="fresh", everyone=True, continuing="shared")
         yield "stale", peers.state["stale"]

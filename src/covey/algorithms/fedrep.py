@@ -4,7 +4,8 @@
     u ← Σ_{i∈S_t} p_i u_i;   v_i stays
 
 L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, *Exploiting shared representations for personalized federated
-learning*, 2021 (official: τ_h = 10, τ_b = 1). DFedAlt with a server in the place of the neighbours.
+learning*, 2021 (official: τ_h = 10, τ_b = 1). DFedAlt with a server in the place of the neighbours. Not FedPer, which
+trains both at once, nor one optimiser over both with rates of zero: each phase has its own state.
 """
 
 from __future__ import annotations

@@ -17,12 +17,13 @@ from covey.cli.settings import Compare
 PRESET = Compare(
     algorithms=("local", "fedavg", "fedrep", "dfedavgm", "dfedalt", "dfedsalt", "deprl", "dfedpgp"),
     data="digits", peers=20, partition="pathological:5", samples=20, model="mlp", rounds=30,
-    graph="random_undirected:4", directed="random_directed:4", lr=0.1, head_lr=0.03, epochs=5, batch=10, evaluate_every=2,
-    target=0.93, threads=1,
+    graph="random_undirected:4", directed="random_directed:4", lr=0.1, head_lr=0.03, epochs=5, batch=10,
+    evaluate_every=2, target=0.93, threads=1,
 )  # fmt: skip
 
 _BEFORE = """\
-20 peers have 20 handwritten digits each, of 5 classes out of 10, and nobody may show theirs. Eight ways to learn:"""
+20 peers have 20 handwritten digits each, of 5 classes out of 10, and nobody may show theirs. \
+Eight ways to learn:"""
 
 _AFTER = """\
 Local is what a peer reaches alone: a method is worth its bits where it beats that, for the worst tenth too. \
@@ -41,7 +42,7 @@ class Demo:
     """Compare eight methods on handwritten digits: 20 peers with 20 samples each (about half a minute)."""
 
     seed: int = 0  # of the data's division, the model, the graph, the mini-batches
-    out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for the runs, comparison.json and report.html
+    out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for the runs and report.html
 
 
 def demo(settings: Demo, console: Console) -> None:

@@ -28,7 +28,8 @@ Command = Run | Compare | Demo | Report | List
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0, 2 for what is refused, 130 after Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    console, errors = Console(), Console(stderr=True, soft_wrap=True)
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120  # rich takes 80 for a file or a pipe
+    console, errors = Console(width=wide), Console(stderr=True, soft_wrap=True)
     command: Command | None = None
     with warnings.catch_warnings():
         _say_warnings_in_a_line(errors)

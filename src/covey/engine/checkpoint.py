@@ -86,4 +86,4 @@ def write_atomically(path: Path, blob: bytes) -> None:
         file.write(blob)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, path)
+    part.replace(path)

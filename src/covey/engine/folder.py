@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ class Folder:
 
     def append(self, entry: Entry) -> None:
         with open(self.path / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(entry) + "\n")
+            file.write(json.dumps(_strict(entry)) + "\n")
 
     def history_until(self, round: int) -> list[Entry]:
         """The entries up to a round; later ones, which a stopped run wrote after its last checkpoint, are cut off."""
@@ -58,12 +59,23 @@ class Folder:
         return history
 
     def finish(self, run: Run) -> None:
-        checkpoint.write_atomically(self.path / "summary.json", json.dumps(run.summary(), indent=1).encode())
+        checkpoint.write_atomically(self.path / "summary.json", json.dumps(_strict(run.summary()), indent=1).encode())
+        if not run.scores:
+            return  # nothing was left to do: what was written then stands
         per_peer = {
             point: {name: value.tolist() for name, value in scores.values.items()}
             for point, scores in run.scores.items()
         }
-        checkpoint.write_atomically(self.path / "per_peer.json", json.dumps(per_peer).encode())
+        checkpoint.write_atomically(self.path / "per_peer.json", json.dumps(_strict(per_peer)).encode())
+
+
+def _strict(value: Any) -> Any:
+    """JSON knows no NaN: what is unknown is null."""
+    if isinstance(value, Mapping):
+        return {k: _strict(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _without_none(value: Any) -> Any:

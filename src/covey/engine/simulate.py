@@ -1,6 +1,6 @@
 """The simulator: one process plays all peers, round after round.
 
-    for t in rounds:   train | look | exchange | look        each round also writes what it must to go on after a stop
+for t in rounds:   train | look | exchange | look        each round also writes what it must to go on after a stop
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ class _Simulation:
             raise BadInput(f"chunk={chunk} must be 1 or more peers.")
         if init not in ("common", "heads", "all"):
             raise BadInput(f"init='{init}' is none of 'common', 'heads' and 'all'.")
+        if init == "all" and algorithm.needs == "server":
+            raise BadInput(
+                f"{type(algorithm).__name__} has one model at the server, from which all peers start; use "
+                "init='common', or 'heads' where heads are personal."
+            )
         n = len(task.train)
         if graph.n != n:
             raise BadInput(f"The graph {graph.name} has {graph.n} peers, but the data are divided among {n}.")

@@ -73,7 +73,7 @@ def from_networkx(g: Networkx, weights: str | None = None, name: str = "networkx
 
 def _numbers(W: object) -> Tensor:
     try:
-        matrix = W.to_dense() if isinstance(W, Tensor) else torch.as_tensor(W)
+        matrix = W.to_dense() if isinstance(W, Tensor) else torch.as_tensor(W, dtype=torch.float64)
         matrix = matrix.detach().to("cpu", torch.float64, copy=True)
     except (TypeError, ValueError, RuntimeError) as problem:
         raise BadInput(f"A mixing matrix is a square array of numbers; this is none: {problem}.") from problem

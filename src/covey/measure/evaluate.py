@@ -53,6 +53,7 @@ class Evaluator:
             one = {n: self._flat[0, f.columns].view(f.shape) for n, f in self._parameters.items()}
             rest = {n: self._flat[0, f.columns].view(f.shape) for n, f in self._statistics.items()}
             self._model = task.bind_prediction(one, rest)
+            self._stack = pace.chunk > 1 and task.loss_per_sample is not None and self._can_stack(task.data.train)
 
     @torch.no_grad()
     def personal(self, rows: Tensor, samples: Samples) -> Scores:
@@ -61,9 +62,8 @@ class Evaluator:
         values = {name: torch.full((len(rows),), math.nan, dtype=torch.float64) for name in names}
         able = (samples.counts > 0).nonzero()[:, 0]
         order = able[samples.counts[able].argsort(descending=True, stable=True)]
-        stacked = self._pace.chunk > 1 and self._task.loss_per_sample is not None
-        for who in self._chunks(order, samples) if stacked else order.split(1):
-            if stacked:
+        for who in self._chunks(order, samples) if self._stack else order.split(1):
+            if self._stack:
                 judged = self._stacked(rows, who, samples)
             else:
                 judged = self._judge(rows[who], samples.positions(int(who)), samples)
@@ -88,10 +88,22 @@ class Evaluator:
                 if len(who) > 1:
                     value = vmap(self._task.loss_at)(parameters, statistics, batch, keys[who])[0]
                 else:
-                    one = ({n: v[0] for n, v in part.items()} for part in (parameters, statistics))
-                    value = self._task.loss_at(*one, tuple(part[0] for part in batch), keys[who[0]])[0]
+                    own, kept = ({n: v[0] for n, v in part.items()} for part in (parameters, statistics))
+                    value = self._task.loss_at(own, kept, tuple(part[0] for part in batch), keys[who[0]])[0]
                 losses[who] = value.double().cpu()
         return Scores({"loss": losses})
+
+    @torch.no_grad()
+    def _can_stack(self, samples: Samples) -> bool:
+        """Whether the model can predict for several peers in one call: some layers can in training only."""
+        try:
+            self._predict(self._flat.expand(2, -1), samples.batch(torch.zeros(2).long(), torch.zeros(2, 1).long())[0])
+        except Exception:
+            return False
+        return True
+
+    def _predict(self, rows: Tensor, x: Tensor) -> Tensor:
+        return vmap(self._task.predict_at)(views(rows, self._parameters), views(rows, self._statistics), x)
 
     def _judge(self, row: Tensor, positions: Tensor, samples: Samples) -> dict[str, Tensor]:
         self._flat.copy_(row)
@@ -122,8 +134,7 @@ class Evaluator:
         place = torch.arange(int(counts[0]), device=counts.device).expand(len(who), -1)
         counted = place < counts[:, None]
         x, y = samples.batch(who, torch.minimum(place, counts[:, None] - 1))
-        own = rows[who]
-        prediction = vmap(self._task.predict_at)(views(own, self._parameters), views(own, self._statistics), x)
+        prediction = self._predict(rows[who], x)
         flat, target = prediction.flatten(0, 1), y.flatten(0, 1)
         per_sample = {name: metric(flat, target) for name, metric in self._task.metrics.items()}
         assert self._task.loss_per_sample is not None

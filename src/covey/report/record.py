@@ -130,27 +130,31 @@ class Group:
 
 
 def grouped(records: Iterable[Record]) -> list[Group]:
-    """Groups in the order of their first run; where two have one method, the label says what else they are."""
+    """Groups in the order of their first run; where several have one method, the label says in what they differ."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.key, []).append(record)
     found = list(groups.values())
-    names = [_labels(records[0]) for records in found]
-    return [Group(_shortest(place, names), records) for place, records in enumerate(found)]
+    return [Group(_label(one[0], [other[0] for other in found]), one) for one in found]
 
 
-def _labels(record: Record) -> list[str]:
-    """From short to long."""
+def _label(record: Record, among: Sequence[Record]) -> str:
+    name = str(record.summary["algorithm"])
+    rivals = [_traits(other) for other in among if other.summary["algorithm"] == name]
+    own = _traits(record)
+    parts = [name]
+    for place, trait in enumerate(own):
+        if len({rival[place] for rival in rivals}) > 1:
+            parts.append(trait)
+            rivals = [rival for rival in rivals if rival[place] == trait]
+    return " · ".join(parts) + (f" ({among.index(record) + 1})" if len(rivals) > 1 else "")
+
+
+def _traits(record: Record) -> list[str]:
+    """What may tell runs of one method apart, the plainest first."""
     summary = record.summary
-    name = str(summary["algorithm"])
-    graph = f"{name} · {summary['graph']}"
-    data = f"{graph} · {summary['data']} {summary['partition']} · {summary['peers']} peers"
-    folder = "" if record.folder is None else f" · {record.folder.name}"
-    return [name, graph, data, f"{data}{folder}"]
-
-
-def _shortest(place: int, names: Sequence[Sequence[str]]) -> str:
-    for level, name in enumerate(names[place]):
-        if sum(other[level] == name for other in names) == 1:
-            return name
-    return f"{names[place][-1]} ({place + 1})"
+    folder = "" if record.folder is None else f"{record.folder.parent.name}/{record.folder.name}"
+    return [
+        str(summary["graph"]), str(summary["data"]), str(summary["partition"]), f"{summary['peers']} peers",
+        f"{summary['rounds']} rounds", folder,
+    ]  # fmt: skip

@@ -61,8 +61,10 @@ def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
     found = {"after exchange": scores("mixed", "last"), "after training": scores("trained", "last")}
     if metric != "loss":
         found["worst tenth"] = scores("mixed", "worst_decile")
-    target = groups[0].first.summary["rounds_to_target"]["target"]
-    if target is not None:
+    targets = {group.first.summary["rounds_to_target"]["target"] for group in groups}
+    if len(targets) > 1:  # not to be compared
+        found["rounds to target"] = [(_apart(group), math.nan) for group in groups]
+    elif (target := targets.pop()) is not None:
         found[_to(target, metric)] = [_rounds(group) for group in groups]
     found["bits sent"] = [(units.bits(group.bits), math.nan) for group in groups]
     found["seconds"] = [(units.seconds(group.seconds), math.nan) for group in groups]
@@ -79,6 +81,13 @@ def _rounds(group: Group) -> Cell:
         return "–", math.nan
     part = "" if reached == len(group.records) else f" ({reached} of {len(group.records)})"
     return f"{mean:.0f}{part}", math.nan if part else -mean
+
+
+def _apart(group: Group) -> str:
+    target = group.first.summary["rounds_to_target"]["target"]
+    if target is None:
+        return ""
+    return f"{_rounds(group)[0]} ({_to(target, group.first.metric).removeprefix('rounds ')})"
 
 
 def best(cells: Sequence[Cell]) -> set[int]:
@@ -99,11 +108,11 @@ def table(groups: Sequence[Group]) -> Table:
     caption += "* best of its column. Bits by formula, over all links and rounds."
     made = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", header_style="bold", pad_edge=False,
                  padding=(0, 1, 0, 0))  # fmt: skip
-    made.add_column("method", no_wrap=True)
-    made.add_column("graph", overflow="fold")
+    made.add_column("method", overflow="fold", min_width=9)
+    made.add_column("graph", overflow="fold", min_width=9)
     cells = columns(groups)
     for heading in cells:
-        made.add_column("\n".join(heading.rsplit(" ", 1)), justify="right", no_wrap=True)
+        made.add_column("\n".join(heading.split(" ", 1)), justify="right", no_wrap=True)
     marks = {heading: best(column) for heading, column in cells.items()}
     for place, group in enumerate(groups):
         shown = [_shown(column[place][0], place in marks[name], bool(marks[name])) for name, column in cells.items()]

@@ -16,12 +16,11 @@ from covey.errors import BadInput
 from covey.randomness import key as make_key
 from covey.rows import Layout
 from covey.split import personal_names
+from covey.tasks.dropout import KeyedDropout
 from covey.tasks.task import Batch, Init, Metric, Named, Task
-from covey.training.dropout import KeyedDropout
 
 if TYPE_CHECKING:
-    from covey.data import Federated
-    from covey.data.samples import Samples
+    from covey.data.samples import Federated, Samples
 
 
 def correct(prediction: Tensor, target: Tensor) -> Tensor:
@@ -46,7 +45,7 @@ class ModuleTask(Task):
         statistics: Literal["group", "personal"],
     ) -> None:
         self.module = copy.deepcopy(module)
-        self.data: Federated = data
+        self._data = data
         self.loss_per_sample = _cross_entropy_per_sample if loss is None else None
         self._loss = loss or F.cross_entropy
         self.metrics = {"accuracy": correct} if metrics is None and loss is None else dict(metrics or {})
@@ -77,8 +76,12 @@ class ModuleTask(Task):
         return Layout(parameters, statistics, self._personal | kept)
 
     @property
+    def data(self) -> Federated:
+        return self._data
+
+    @property
     def train(self) -> Samples:
-        return self.data.train
+        return self._data.train
 
     def start(self, ids: Tensor, seed: int, init: Init) -> Tensor:
         tensors = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
@@ -126,13 +129,13 @@ class ModuleTask(Task):
     def _alias(self, tensors: Mapping[str, Tensor]) -> nn.Module:
         """A copy of the module whose parameters and statistics are these very tensors."""
         own = copy.deepcopy(self.module)
+        names = _names(own)
         for name, value in tensors.items():
-            home, _, last = name.rpartition(".")
-            holder = own.get_submodule(home)
-            if last in holder._parameters:
-                holder._parameters[last] = value if isinstance(value, nn.Parameter) else nn.Parameter(value, False)
-            else:
-                holder._buffers[last] = value
+            if name in names and not isinstance(value, nn.Parameter):
+                value = nn.Parameter(value, requires_grad=False)
+            for each in names.get(name, [name]):
+                home, _, last = each.rpartition(".")
+                setattr(own.get_submodule(home), last, value)
         return own
 
     def predict_at(self, parameters: Named, statistics: Named, x: Tensor) -> Tensor:
@@ -147,13 +150,14 @@ class ModuleTask(Task):
 
     def state_dict(self, row: Tensor) -> dict[str, Tensor]:
         own = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+        names = _names(self.module)
         for name, value in super().state_dict(row).items():
-            own[name] = value.to(own[name].dtype)
+            own |= {each: value.to(own[each].dtype) for each in names.get(name, [name])}
         return own
 
     def hold_out(self, fraction: float, seed: int) -> Task:
         task = copy.copy(self)
-        task.data = self.data.hold_out(fraction, seed)
+        task._data = self._data.hold_out(fraction, seed)
         return task
 
     def whole(self) -> Task:
@@ -164,18 +168,27 @@ class ModuleTask(Task):
 
     def select(self, ids: Tensor) -> Task:
         task = copy.copy(self)
-        task.data = self.data.select(ids)
+        task._data = self._data.select(ids)
         return task
 
     def to(self, device: torch.device | str) -> Task:
         task = copy.copy(self)
-        task.data = self.data.to(device)
+        task._data = self._data.to(device)
         task.module = copy.deepcopy(self.module).to(device)
         task._counters = {name: b.to(device) for name, b in self._counters.items()}
         return task
 
     def describe(self) -> dict[str, Any]:
         return {"module": type(self.module).__name__, "personal_names": sorted(self._personal)} | super().describe()
+
+
+def _names(module: nn.Module) -> dict[str, list[str]]:
+    """The name of each parameter -> all its names: a tied weight has several."""
+    first = {id(p): name for name, p in module.named_parameters()}
+    names: dict[str, list[str]] = {}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        names.setdefault(first[id(p)], []).append(name)
+    return names
 
 
 class _Probe:

@@ -39,13 +39,17 @@ class Task(ABC):
     """What is learned, and from what."""
 
     layout: Layout
-    data: Federated | None = None  # train, test and validation samples; None where a task has no test data
     metrics: Mapping[str, Metric] = {}
     seeded = False  # True: the forward pass reads torch's generator, which is then seeded per peer and step
     keyed = False  # True: the forward pass uses the key it is given (dropout, or `seeded`)
     smallest_batch = 1
     loss_per_sample: Metric | None = None  # the loss of each sample on its own, where the loss is their mean
     why_alone: str | None = None  # set where peers cannot be stacked, with the reason
+
+    @property
+    def data(self) -> Federated | None:
+        """Train, test and validation samples; None where a task has a loss and nothing else."""
+        return None
 
     @property
     @abstractmethod

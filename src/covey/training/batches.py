@@ -39,8 +39,8 @@ class Plan:
         return Plan(counts, size, rest, per_pass, steps, local.batch is None)
 
     def of_peers(self, which: Tensor) -> Plan:
-        parts = (getattr(self, name)[which] for name in ("counts", "size", "rest", "per_pass", "steps"))
-        return Plan(*parts, self.whole)
+        own = (self.counts[which], self.size[which], self.rest[which], self.per_pass[which], self.steps[which])
+        return Plan(*own, self.whole)
 
 
 class Batches:

@@ -35,19 +35,21 @@ class Pace:
         return Pace(chunk, 2 if chunk == 1 else 1)
 
 
-def measure(task: Task, rows: Tensor, batch: int | None) -> Pace:
-    """The fastest pace for these rows with mini-batches of this size."""
+def measure(task: Task, rows: Tensor, batch: int | None, wanted: Pace | None = None) -> Pace:
+    """The fastest pace for these rows with mini-batches of this size; or the one that is wanted, if it can be had."""
     alone = Pace.fixed(1)
+    if len(rows) == 1 or wanted == alone:
+        return alone
     if task.why_alone is not None:
         warnings.warn(f"Peers are worked on one at a time: {task.why_alone}.", stacklevel=2)
-        return alone
-    if len(rows) == 1:
         return alone
     examples = _Examples(task, rows, batch)
     problem = _stacking_fails(task, rows, examples)
     if problem is not None:
         warnings.warn(f"Peers are worked on one at a time, because they cannot be stacked: {problem}", stacklevel=2)
         return alone
+    if wanted is not None:
+        return wanted
     if rows.numel() <= _SMALL:
         return Pace.fixed(len(rows))
     return _fastest(task, rows, examples)

@@ -1,10 +1,10 @@
 """What a peer does on its own data: the configuration of one local phase, and one step of it.
 
-    g  = ∇F(x; ξ)                        SAM: ∇F(x + ρ g/‖g‖; ξ), same batch, norm per peer over the trained columns
-    g  = g · min(1, clip/‖g‖)            per peer
-    g  = g + wd·x + plus + λ(x − centre)
-    v  = β v + g
-    x  = x − η v                         Nesterov: x − η (g + β v)
+g  = ∇F(x; ξ)                        SAM: ∇F(x + ρ g/‖g‖; ξ), same batch, norm per peer over the trained columns
+g  = g · min(1, clip/‖g‖)            per peer
+g  = g + wd·x + plus + λ(x − centre)
+v  = β v + g
+x  = x − η v                         Nesterov: x − η (g + β v)
 """
 
 from __future__ import annotations
