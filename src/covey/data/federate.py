@@ -163,7 +163,7 @@ def from_huggingface(
 def from_hub(name: str) -> Mapping[str, Any]:
     """The parts of a data set on the hub."""
     try:
-        import datasets  # pyright: ignore[reportMissingTypeStubs]
+        import datasets  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
     except ImportError:
         raise BadInput(f"To fetch '{name}' from the hub, install the package `datasets`.") from None
     try:

@@ -2,6 +2,9 @@
 
 A pass is one random order of a peer's samples, cut into mini-batches. Epochs keep the last, smaller batch of a pass;
 steps use full batches only, so that every step weighs the same. Each round begins a new pass.
+
+Peers side by side take steps in the order that suits the machine: each its own in sequence, and at any moment those
+together whose batches are equally large. Nothing is padded, and who has much waits for nobody.
 """
 
 from __future__ import annotations
@@ -43,50 +46,75 @@ class Plan:
         return Plan(*own, self.whole)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Some peers of a chunk take a step together, on batches of one size."""
+
+    part: slice | Tensor  # which of the chunk: neighbours, or named one by one
+    step: Tensor | int  # how many steps each has taken before (one number where it is the same for all)
+    positions: Tensor  # [peers of the part, size] among each peer's own samples
+
+
 class Batches:
-    """The mini-batches of some peers, in the order in which they are worked on."""
+    """The turns of a chunk of peers, who lie in descending order of their numbers of samples."""
 
     def __init__(self, plan: Plan, keys: Tensor) -> None:
         self._plan = plan
-        self._uniform = bool((plan.counts == plan.counts[0]).all())
+        self._passes = int((plan.steps // plan.per_pass).max()) if len(plan.steps) else 0
         if plan.whole:
             return
         passes = (plan.steps + plan.per_pass - 1) // plan.per_pass
-        if self._uniform:
-            passes = torch.full_like(passes, int(passes.max()))
         peer = torch.repeat_interleave(torch.arange(len(passes)), passes)
         turn = torch.arange(len(peer)) - (passes.cumsum(0) - passes)[peer]
         self._order = permutations(key(keys[peer], turn), plan.counts[peer])
         self._start = (plan.counts * passes).cumsum(0) - plan.counts * passes
-        if self._uniform:
-            self._order = self._order.view(len(passes), int(passes[0]), int(plan.counts[0]))
-            self._cut = int(plan.per_pass[0]), int(plan.size[0])
 
-    def runs(self, step: int, going: int) -> Iterator[tuple[slice, Tensor]]:
-        """At this step, for the first `going` peers (those who take it): runs of neighbours in order whose batches
-        are equally large, as (slice, positions [run, size] among the peer's own samples)."""
+    def __iter__(self) -> Iterator[Turn]:
         plan = self._plan
+        by_steps = bool((plan.steps == plan.steps[0]).all()) and not bool(plan.rest.any())
+        return self._step_by_step(int(plan.steps[0])) if by_steps else self._pass_by_pass()
+
+    def _step_by_step(self, steps: int) -> Iterator[Turn]:
+        """All take equally many steps: everybody takes the first, then the second, …"""
+        plan = self._plan
+        groups = list(_runs(plan.size))
+        for k in range(steps):
+            turn, place = k // plan.per_pass, k % plan.per_pass
+            for part in groups:
+                yield Turn(part, k, self._positions(part, turn[part], place[part]))
+
+    def _pass_by_pass(self) -> Iterator[Turn]:
+        """Epochs of unequal peers: full batches first, those with fewer dropping out; then the smaller last batches,
+        those of one size together, whoever's they are."""
+        plan = self._plan
+        full = plan.counts // plan.size
+        rests = [(plan.rest == size).nonzero()[:, 0] for size in plan.rest.unique().tolist() if size]
+        for turn in range(self._passes):
+            before = turn * plan.per_pass
+            for place in range(int(full[0])):
+                going = int((full > place).sum())
+                for part in _runs(plan.size[:going]):
+                    at = torch.full((part.stop - part.start,), turn)
+                    yield Turn(part, before[part] + place, self._positions(part, at, torch.full_like(at, place)))
+            for who in rests:
+                at = torch.full((len(who),), turn)
+                positions = self._positions(who, at, full[who], int(plan.rest[who[0]]))
+                part = slice(int(who[0]), int(who[0]) + 1) if len(who) == 1 else who
+                yield Turn(part, before[who] + full[who], positions)
+
+    def _positions(self, part: slice | Tensor, turn: Tensor, place: Tensor, size: int | None = None) -> Tensor:
+        plan = self._plan
+        size = int(plan.size[part][0]) if size is None else size
+        within = torch.arange(size)
         if plan.whole:
-            size, length = torch.unique_consecutive(plan.counts[:going], return_counts=True)
-            at = 0
-            for b, m in zip(size.tolist(), length.tolist(), strict=True):
-                yield slice(at, at + m), torch.arange(b).expand(m, b)
-                at += m
-        elif self._uniform:
-            turn, place = divmod(step, self._cut[0])
-            first = place * self._cut[1]
-            yield slice(0, going), self._order[:going, turn, first : first + self._cut[1]]
-        else:
-            yield from self._unequal_runs(step, going)
+            return within.expand(len(turn), -1)
+        starts = self._start[part] + turn * plan.counts[part] + place * plan.size[part]
+        return self._order[starts[:, None] + within]
 
-    def _unequal_runs(self, step: int, going: int) -> Iterator[tuple[slice, Tensor]]:
-        plan = self._plan
-        turn, place = step // plan.per_pass[:going], step % plan.per_pass[:going]
-        ends = (plan.rest[:going] > 0) & (place == plan.per_pass[:going] - 1)
-        sizes = torch.where(ends, plan.rest[:going], plan.size[:going])
-        starts = self._start[:going] + turn * plan.counts[:going] + place * plan.size[:going]
-        size, length = torch.unique_consecutive(sizes, return_counts=True)
-        at = 0
-        for b, m in zip(size.tolist(), length.tolist(), strict=True):
-            yield slice(at, at + m), self._order[starts[at : at + m, None] + torch.arange(b)]
-            at += m
+
+def _runs(sizes: Tensor) -> Iterator[slice]:
+    """Neighbours with equal sizes."""
+    at = 0
+    for length in torch.unique_consecutive(sizes, return_counts=True)[1].tolist():
+        yield slice(at, at + length)
+        at += length

@@ -1,8 +1,8 @@
 """The loop over local steps: chunks of peers, all steps of a chunk before the next, peers of unequal size side by side.
 
-Within a chunk the peers lie in order of their number of samples, so that those who still have steps to take are
-always the first ones, and those with equally large batches are neighbours: everything is a slice, nothing is padded,
-and unequal peers cost what their sum costs.
+Within a chunk the peers lie in order of their numbers of samples, so that those who still have steps to take are
+always the first ones, and those with equally large batches are neighbours: nearly everything is a slice, nothing is
+padded, and unequal peers cost what their sum costs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Worker:
         counts = self.task.train.counts[chosen]
         plan = Plan.of(counts, local, self.task.smallest_batch)
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
-        order = torch.argsort(plan.steps * (counts.max() + 1) + counts, descending=True, stable=True)
+        order = torch.argsort(counts, descending=True, stable=True)
         for chunk in order.split(self.pace.chunk):
             losses[chunk] = self._work(
                 rows, chosen[chunk], plan.of_peers(chunk), local, keys[chunk], round, taken[chunk], terms
@@ -68,41 +68,39 @@ class Worker:
         value = rows.new_zeros(len(rows), self._trained.stop - self._trained.start)
         for who in torch.argsort(counts, descending=True, stable=True).split(self.pace.chunk):
             own = plan.of_peers(who)
-            for part, positions in Batches(own, keys[who]).runs(0, len(who)):
-                peers = who[part]
+            for turn in Batches(own, keys[who]):
+                peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                value[peers] = self.gradient(point, self._batch(peers, positions, own.whole), keys[peers]).value
+                value[peers] = self.gradient(point, self._batch(peers, turn.positions, own.whole), keys[peers]).value
         return value
 
     def _work(
         self, rows: Tensor, who: Tensor, plan: Plan, local: SGD, keys: Tensor, round: int, taken: Tensor,
         terms: Terms,
     ) -> Tensor:  # fmt: skip
-        """All local steps of one chunk, its peers in descending order of their steps."""
+        """All local steps of one chunk, its peers in descending order of their numbers of samples."""
         # One peer lies in the working model itself, unless gradients are taken elsewhere than at its row.
         there = len(who) == 1 and terms.mass is None and not local.sam
         x = self._alone.flat.copy_(rows[who]) if there else rows[who]
-        trained = x[:, self._trained]
         velocity = None
         if terms.memory is not None:
             velocity = terms.memory[who][:, self._inside]
         elif local.momentum:
-            velocity = torch.zeros_like(trained)
+            velocity = torch.zeros_like(x[:, self._trained])
         cut = _cut(terms, who, self._inside)
         total = torch.zeros(len(who), dtype=torch.float64, device=x.device)
-        batches, steps = Batches(plan, keys), plan.steps.tolist()
-        going = len(who)
-        same_rate = bool((taken == taken[0]).all())
-        for k in range(steps[0]):
-            while steps[going - 1] <= k:
-                going -= 1
-            lr = local.rates(round, int(taken[0]) + k if same_rate else taken + k)
-            step_keys = key(keys[:going], "step", k) if self.task.keyed else keys
-            for part, positions in batches.runs(k, going):
-                batch = self._batch(who[part], positions, plan.whole)
-                total[part] += self._step(x[part], trained[part], batch, step_keys[part], local,
-                                          lr[part] if isinstance(lr, Tensor) else lr,
-                                          None if velocity is None else velocity[part], cut.part(part))  # fmt: skip
+        alike = bool((taken == taken[0]).all())
+        for turn in Batches(plan, keys):
+            part = turn.part
+            before = (int(taken[0]) if alike and isinstance(turn.step, int) else taken[part]) + turn.step
+            step_keys = key(keys[part], "step", turn.step) if self.task.keyed else keys[part]
+            batch = self._batch(who[part], turn.positions, plan.whole)
+            own, moving = x[part], None if velocity is None else velocity[part]
+            total[part] += self._step(own, batch, step_keys, local, local.rates(round, before), moving, cut.part(part))
+            if not isinstance(part, slice):  # a copy, not a view
+                x[part] = own
+                if velocity is not None and moving is not None:
+                    velocity[part] = moving
         rows[who, self._columns] = x[:, self._columns]
         if terms.memory is not None and velocity is not None:
             terms.memory[who, self._inside] = velocity
@@ -112,9 +110,10 @@ class Worker:
         data = self.task.train
         return data.everything(who) if whole else data.batch(who, positions)
 
-    def _step(self, x: Tensor, trained: Tensor, batch: Batch, keys: Tensor, local: SGD, lr: float | Tensor,
+    def _step(self, x: Tensor, batch: Batch, keys: Tensor, local: SGD, lr: float | Tensor,
               velocity: Tensor | None, terms: Terms) -> Tensor:  # fmt: skip
-        """One step of neighbours in the chunk, in place on x (of which `trained` is a view)."""
+        """One step of some peers of a chunk, in place on their rows x."""
+        trained = x[:, self._trained]
         here = self.gradient(self._at(x, terms.mass), batch, keys)
         value, loss = here.value, here.loss
         if local.sam:
@@ -178,7 +177,7 @@ def _cut(terms: Terms, who: Tensor, inside: slice) -> _Cut:
 class _Cut(Terms):
     """Terms of one chunk over the trained columns."""
 
-    def part(self, part: slice) -> Terms:
+    def part(self, part: slice | Tensor) -> Terms:
         def rows(t: Tensor | None) -> Tensor | None:
             return None if t is None else t[part]
 

@@ -7,6 +7,7 @@ results by float rounding only, and it is written into the run's config.toml, so
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -95,17 +96,25 @@ def _fastest(task: Task, rows: Tensor, examples: _Examples) -> Pace:
 
     alone = _seconds(one_step)
     stacked = Stacked(task, "all")
-    best, best_seconds, overhead = 1, alone, 0.0
-    for m in sorted({c for c in _CANDIDATES if c < len(rows)} | {min(len(rows), _CANDIDATES[-1])}):
+
+    def together(m: int) -> float:
         point, batch, keys = examples.take(m)
-        seconds = _seconds(lambda p=point, b=batch, k=keys: stacked(p, b, k))
-        if not overhead:
-            overhead = seconds  # a call with few peers is nearly all overhead
-        if seconds / m < 0.95 * best_seconds:
-            best, best_seconds = m, seconds / m
-        elif seconds / m > 1.5 * best_seconds:
+        return _seconds(lambda: stacked(point, batch, keys))
+
+    best, seconds = 1, alone
+    for m in sorted({c for c in _CANDIDATES if c < len(rows)} | {min(len(rows), _CANDIDATES[-1])}):
+        now = together(m)
+        if now / m < 0.95 * seconds / best:
+            best, seconds = m, now
+        elif now / m > 1.5 * seconds / best:
             break
-    return Pace.fixed(1) if best == 1 else Pace(best, max(1, min(best, round(overhead / alone))))
+    if best == 1:
+        return Pace.fixed(1)
+    # A call costs `fixed` and then `each` peer; alone a peer costs more than `each`, since stacking was found to pay.
+    few = together(2)
+    each = max(0.0, (seconds - few) / (best - 2))
+    fixed = max(0.0, few - 2 * each)
+    return Pace(best, min(best, max(2, math.ceil(fixed / (alone - each))) if alone > each else best))
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -1,0 +1,1 @@
+"""Measurements against the plain loop, as ratios of one run."""

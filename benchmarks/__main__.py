@@ -1,0 +1,7 @@
+"""All measurements of the core: python -m benchmarks"""
+
+import subprocess
+import sys
+
+for name in ("local_steps", "whole_run", "memory"):  # each in a process of its own, so that memory is its own
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
