@@ -42,7 +42,11 @@ class Samples:
 
     def batch(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, ...]:
         """A batch per peer: rows int64 [m], positions int64 [m, b] within each peer's samples -> x, y [m, b, ...]."""
-        return self.pooled(self.index[self.starts[rows][:, None] + positions])
+        return self.pooled(self.locate(rows[:, None], positions))
+
+    def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """Where the samples at these positions within each row's own lie in `arrays`."""
+        return self.index[self.starts[rows.to(self.device)] + positions.to(self.device)]
 
     def pooled(self, positions: Tensor) -> tuple[Tensor, ...]:
         """The samples at these positions of `arrays`, whoever owns them."""

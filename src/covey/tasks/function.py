@@ -32,10 +32,13 @@ class PeerRows:
     def everything(self, rows: Tensor) -> Batch:
         return tuple(a[rows] for a in self.arrays)
 
-    def batch(self, rows: Tensor, positions: Tensor) -> Batch:
+    def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
         if any(a.dim() < 2 for a in self.arrays):
             raise BadInput("SGD(batch=…) needs data of shape [peers, samples, …]; this task's data has no sample axis.")
-        return tuple(a[rows[:, None], positions] for a in self.arrays)
+        return (rows * self.arrays[0].shape[1] + positions).to(self.arrays[0].device)
+
+    def pooled(self, positions: Tensor) -> Batch:
+        return tuple(a.flatten(0, 1)[positions] for a in self.arrays)
 
 
 class FunctionTask(Task):

@@ -10,12 +10,13 @@ together whose batches are equally large. Nothing is padded, and who has much wa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from covey.randomness import key, permutations
+from covey.tasks.task import TrainingData
 from covey.training.sgd import SGD
 
 
@@ -41,38 +42,88 @@ class Plan:
         steps = per_pass * local.epochs if local.epochs is not None else torch.full_like(counts, local.work)
         return Plan(counts, size, rest, per_pass, steps, local.batch is None)
 
-    def of_peers(self, which: Tensor) -> Plan:
+    def of_peers(self, which: Tensor | slice) -> Plan:
         own = (self.counts[which], self.size[which], self.rest[which], self.per_pass[which], self.steps[which])
         return Plan(*own, self.whole)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Turn:
     """Some peers of a chunk take a step together, on batches of one size."""
 
     part: slice | Tensor  # which of the chunk: neighbours, or named one by one
     step: Tensor | int  # how many steps each has taken before (one number where it is the same for all)
-    positions: Tensor  # [peers of the part, size] among each peer's own samples
+    samples: Tensor | None  # [peers of the part, size] where their batches lie in the data; None: all that they have
+
+
+ALL = slice(None)
+_AT_ONCE = 1 << 20  # samples whose order is drawn in one go
 
 
 class Batches:
-    """The turns of a chunk of peers, who lie in descending order of their numbers of samples."""
+    """The mini-batches of some peers, who lie in descending order of their numbers of samples."""
 
-    def __init__(self, plan: Plan, keys: Tensor) -> None:
+    def __init__(self, plan: Plan, keys: Tensor, who: Tensor, data: TrainingData) -> None:
         self._plan = plan
-        self._passes = int((plan.steps // plan.per_pass).max()) if len(plan.steps) else 0
         if plan.whole:
             return
         passes = (plan.steps + plan.per_pass - 1) // plan.per_pass
         peer = torch.repeat_interleave(torch.arange(len(passes)), passes)
         turn = torch.arange(len(peer)) - (passes.cumsum(0) - passes)[peer]
-        self._order = permutations(key(keys[peer], turn), plan.counts[peer])
+        counts = plan.counts[peer]
+        order = permutations(key(keys[peer], turn), counts)
+        self._order = data.locate(torch.repeat_interleave(who[peer], counts), order)  # one look-up for all steps
         self._start = (plan.counts * passes).cumsum(0) - plan.counts * passes
+
+    def of_chunk(self, chunk: slice) -> Iterator[Turn]:
+        """The turns of neighbours who are worked on together; a turn's `part` and `step` count within the chunk."""
+        own = _Turns(self._plan.of_peers(chunk))
+        if not self._plan.whole:
+            own.order, own.start = self._order, self._start[chunk]
+        return iter(own)
+
+
+def blocks(plan: Plan, chunk: int) -> Iterator[tuple[slice, list[slice]]]:
+    """The peers in blocks whose orders are drawn in one go, and each block's chunks: slices within the block."""
+    drawn = 0 if plan.whole else int((plan.counts * (plan.steps / plan.per_pass).ceil()).sum())
+    several = max(1, _AT_ONCE * len(plan.counts) // max(drawn, 1) // chunk) * chunk
+    for at in range(0, len(plan.counts), several):
+        size = min(several, len(plan.counts) - at)
+        yield slice(at, at + size), [slice(c, min(c + chunk, size)) for c in range(0, size, chunk)]
+
+
+@dataclass
+class _Turns:
+    """Who takes which step when, within a chunk."""
+
+    _plan: Plan
+    order: Tensor = field(init=False)  # of all samples of the block, pass by pass
+    start: Tensor = field(init=False)  # where each peer's first pass begins in it
 
     def __iter__(self) -> Iterator[Turn]:
         plan = self._plan
-        by_steps = bool((plan.steps == plan.steps[0]).all()) and not bool(plan.rest.any())
-        return self._step_by_step(int(plan.steps[0])) if by_steps else self._pass_by_pass()
+        steps = int(plan.steps.max())
+        if plan.whole:
+            return self._all_at_once(steps)
+        if len(plan.counts) == 1 or bool((plan.counts == plan.counts[0]).all()):
+            return self._side_by_side(steps)
+        if bool((plan.steps == steps).all()) and not bool(plan.rest.any()):
+            return self._step_by_step(steps)
+        return self._pass_by_pass()
+
+    def _all_at_once(self, steps: int) -> Iterator[Turn]:
+        """Every batch is all that a peer has, and those who have equally much go together."""
+        groups = list(_runs(self._plan.size))
+        return (Turn(part, k, None) for k in range(steps) for part in groups)
+
+    def _side_by_side(self, steps: int) -> Iterator[Turn]:
+        """All have equally much: whole numbers instead of tensors of them, which is what makes small steps fast."""
+        count, size, per_pass = (int(t[0]) for t in (self._plan.counts, self._plan.size, self._plan.per_pass))
+        m, passes, begin = len(self._plan.counts), -(-steps // per_pass), int(self.start[0])
+        order = self.order[begin : begin + m * passes * count].view(m, passes, count)
+        for k in range(steps):
+            turn, place = divmod(k, per_pass)
+            yield Turn(ALL, k, order[:, turn, place * size : min((place + 1) * size, count)])
 
     def _step_by_step(self, steps: int) -> Iterator[Turn]:
         """All take equally many steps: everybody takes the first, then the second, …"""
@@ -81,7 +132,7 @@ class Batches:
         for k in range(steps):
             turn, place = k // plan.per_pass, k % plan.per_pass
             for part in groups:
-                yield Turn(part, k, self._positions(part, turn[part], place[part]))
+                yield Turn(part, k, self._samples(part, turn[part], place[part], int(plan.size[part.start])))
 
     def _pass_by_pass(self) -> Iterator[Turn]:
         """Epochs of unequal peers: full batches first, those with fewer dropping out; then the smaller last batches,
@@ -89,27 +140,23 @@ class Batches:
         plan = self._plan
         full = plan.counts // plan.size
         rests = [(plan.rest == size).nonzero()[:, 0] for size in plan.rest.unique().tolist() if size]
-        for turn in range(self._passes):
+        for turn in range(int((plan.steps // plan.per_pass).max())):
             before = turn * plan.per_pass
             for place in range(int(full[0])):
                 going = int((full > place).sum())
                 for part in _runs(plan.size[:going]):
                     at = torch.full((part.stop - part.start,), turn)
-                    yield Turn(part, before[part] + place, self._positions(part, at, torch.full_like(at, place)))
+                    samples = self._samples(part, at, torch.full_like(at, place), int(plan.size[part.start]))
+                    yield Turn(part, before[part] + place, samples)
             for who in rests:
-                at = torch.full((len(who),), turn)
-                positions = self._positions(who, at, full[who], int(plan.rest[who[0]]))
+                samples = self._samples(who, torch.full((len(who),), turn), full[who], int(plan.rest[who[0]]))
                 part = slice(int(who[0]), int(who[0]) + 1) if len(who) == 1 else who
-                yield Turn(part, before[who] + full[who], positions)
+                yield Turn(part, before[who] + full[who], samples)
 
-    def _positions(self, part: slice | Tensor, turn: Tensor, place: Tensor, size: int | None = None) -> Tensor:
+    def _samples(self, part: slice | Tensor, turn: Tensor, place: Tensor, size: int) -> Tensor:
         plan = self._plan
-        size = int(plan.size[part][0]) if size is None else size
-        within = torch.arange(size)
-        if plan.whole:
-            return within.expand(len(turn), -1)
-        starts = self._start[part] + turn * plan.counts[part] + place * plan.size[part]
-        return self._order[starts[:, None] + within]
+        starts = self.start[part] + turn * plan.counts[part] + place * plan.size[part]
+        return self.order[starts[:, None] + torch.arange(size)]
 
 
 def _runs(sizes: Tensor) -> Iterator[slice]:

@@ -57,8 +57,8 @@ class Stacked:
 
 
 class OneAtATime:
-    """Gradients of one peer: its row is copied into a flat buffer of which a working model is a view, and autograd
-    accumulates into a second flat buffer, so that an update is a handful of kernels however many tensors there are."""
+    """Gradients of one peer: its row is copied into a flat buffer of which a working model is a view, and its gradient
+    into a second one, so that an update is a handful of kernels however many tensors there are."""
 
     def __init__(self, task: Task, group: Group, like: Tensor) -> None:
         layout = task.layout
@@ -66,13 +66,15 @@ class OneAtATime:
         trained = layout.trained(group)
         self._gradient = like.new_zeros(1, trained.stop - trained.start)
         own = layout.members(group, layout.parameters)
-        parameters: dict[str, nn.Parameter] = {}
-        for name, field in layout.parameters.items():
-            leaf = nn.Parameter(self.flat[0, field.columns].view(field.shape), requires_grad=name in own)
-            if name in own:
-                at = slice(field.columns.start - trained.start, field.columns.stop - trained.start)
-                leaf.grad = self._gradient[0, at].view(field.shape)
-            parameters[name] = leaf
+        parameters = {
+            name: nn.Parameter(self.flat[0, field.columns].view(field.shape), requires_grad=name in own)
+            for name, field in layout.parameters.items()
+        }
+        self._leaves = [parameters[name] for name in own]
+        self._parts = [
+            self._gradient[0, f.columns.start - trained.start : f.columns.stop - trained.start].view(f.shape)
+            for f in own.values()
+        ]
         statistics = {n: self.flat[0, f.columns].view(f.shape) for n, f in layout.statistics.items()}
         self._statistics = [f.columns for f in layout.statistics.values()]
         self._own = [f.columns for f in layout.members(group, layout.statistics).values()]
@@ -82,9 +84,9 @@ class OneAtATime:
         if point.data_ptr() != self.flat.data_ptr():
             self.flat.copy_(point)
         before = [self.flat[:, columns].clone() for columns in self._statistics]
-        self._gradient.zero_()
         loss = self._loss(tuple(part[0] for part in batch), keys[0])
-        loss.backward()
+        parts = torch.autograd.grad(loss, self._leaves, allow_unused=True, materialize_grads=True)
+        torch._foreach_copy_(self._parts, parts)  # one kernel on an accelerator, as optimisers do it
         after = [self.flat[:, columns].clone() for columns in self._own]
         for columns, value in zip(self._statistics, before, strict=True):
             self.flat[:, columns] = value

@@ -7,6 +7,7 @@ padded, and unequal peers cost what their sum costs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from covey.randomness import key
 from covey.rows import Group
 from covey.tasks.task import Batch, Task
-from covey.training.batches import Batches, Plan
+from covey.training.batches import ALL, Batches, Plan, Turn, blocks
 from covey.training.gradients import Gradient, OneAtATime, Stacked
 from covey.training.pace import Pace
 from covey.training.sgd import SGD
@@ -55,11 +56,15 @@ class Worker:
         plan = Plan.of(counts, local, self.task.smallest_batch)
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
         order = torch.argsort(counts, descending=True, stable=True)
-        for chunk in order.split(self.pace.chunk):
-            losses[chunk] = self._work(
-                rows, chosen[chunk], plan.of_peers(chunk), local, keys[chunk], round, taken[chunk], terms
-            )
-        return plan.steps, losses
+        ordered = plan.of_peers(order)
+        for block, chunks in blocks(ordered, self.pace.chunk):
+            those = order[block]
+            batches = Batches(ordered.of_peers(block), keys[those], chosen[those], self.task.train)
+            for chunk in chunks:
+                own = those[chunk]
+                turns = batches.of_chunk(chunk)
+                losses[own] = self._work(rows, chosen[own], turns, local, keys[own], round, taken[own], terms)
+        return plan.steps, losses / plan.steps.clamp(min=1)
 
     def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
         """∇F of every row over the trained columns: over all its data, or over one batch of `local`."""
@@ -67,21 +72,21 @@ class Worker:
         plan = Plan.of(counts, local, self.task.smallest_batch)
         value = rows.new_zeros(len(rows), self._trained.stop - self._trained.start)
         for who in torch.argsort(counts, descending=True, stable=True).split(self.pace.chunk):
-            own = plan.of_peers(who)
-            for turn in Batches(own, keys[who]):
+            for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                value[peers] = self.gradient(point, self._batch(peers, turn.positions, own.whole), keys[peers]).value
+                value[peers] = self.gradient(point, self._batch(turn, who), keys[peers]).value
         return value
 
     def _work(
-        self, rows: Tensor, who: Tensor, plan: Plan, local: SGD, keys: Tensor, round: int, taken: Tensor,
+        self, rows: Tensor, who: Tensor, turns: Iterator[Turn], local: SGD, keys: Tensor, round: int, taken: Tensor,
         terms: Terms,
     ) -> Tensor:  # fmt: skip
-        """All local steps of one chunk, its peers in descending order of their numbers of samples."""
+        """All local steps of one chunk; returns the sum of each peer's losses."""
         # One peer lies in the working model itself, unless gradients are taken elsewhere than at its row.
         there = len(who) == 1 and terms.mass is None and not local.sam
-        x = self._alone.flat.copy_(rows[who]) if there else rows[who]
+        at = slice(int(who[0]), int(who[0]) + 1) if len(who) == 1 else who
+        x = self._alone.flat.copy_(rows[at]) if there else rows[at].clone() if len(who) == 1 else rows[at]
         velocity = None
         if terms.memory is not None:
             velocity = terms.memory[who][:, self._inside]
@@ -89,26 +94,29 @@ class Worker:
             velocity = torch.zeros_like(x[:, self._trained])
         cut = _cut(terms, who, self._inside)
         total = torch.zeros(len(who), dtype=torch.float64, device=x.device)
-        alike = bool((taken == taken[0]).all())
-        for turn in Batches(plan, keys):
+        alike, first = bool((taken == taken[0]).all()), int(taken[0])
+        for turn in turns:
             part = turn.part
-            before = (int(taken[0]) if alike and isinstance(turn.step, int) else taken[part]) + turn.step
+            before = (first if alike and isinstance(turn.step, int) else taken[part]) + turn.step
             step_keys = key(keys[part], "step", turn.step) if self.task.keyed else keys[part]
-            batch = self._batch(who[part], turn.positions, plan.whole)
             own, moving = x[part], None if velocity is None else velocity[part]
-            total[part] += self._step(own, batch, step_keys, local, local.rates(round, before), moving, cut.part(part))
-            if not isinstance(part, slice):  # a copy, not a view
-                x[part] = own
-                if velocity is not None and moving is not None:
-                    velocity[part] = moving
-        rows[who, self._columns] = x[:, self._columns]
+            loss = self._step(own, self._batch(turn, who), step_keys, local, local.rates(round, before), moving,
+                              cut.part(part))  # fmt: skip
+            if isinstance(part, slice):
+                total[part].add_(loss)
+                continue
+            total[part] += loss
+            x[part] = own  # it was a copy, not a view
+            if velocity is not None and moving is not None:
+                velocity[part] = moving
+        rows[at, self._columns] = x[:, self._columns]
         if terms.memory is not None and velocity is not None:
             terms.memory[who, self._inside] = velocity
-        return total.cpu() / plan.steps.clamp(min=1)
+        return total.cpu()
 
-    def _batch(self, who: Tensor, positions: Tensor, whole: bool) -> Batch:
+    def _batch(self, turn: Turn, who: Tensor) -> Batch:
         data = self.task.train
-        return data.everything(who) if whole else data.batch(who, positions)
+        return data.everything(who[turn.part]) if turn.samples is None else data.pooled(turn.samples)
 
     def _step(self, x: Tensor, batch: Batch, keys: Tensor, local: SGD, lr: float | Tensor,
               velocity: Tensor | None, terms: Terms) -> Tensor:  # fmt: skip
@@ -178,6 +186,9 @@ class _Cut(Terms):
     """Terms of one chunk over the trained columns."""
 
     def part(self, part: slice | Tensor) -> Terms:
+        if part is ALL:
+            return self
+
         def rows(t: Tensor | None) -> Tensor | None:
             return None if t is None else t[part]
 

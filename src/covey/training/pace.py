@@ -69,7 +69,8 @@ class _Examples:
     def take(self, m: int) -> tuple[Tensor, Batch, Tensor]:
         who = self.able[torch.arange(m) % len(self.able)]
         data = self.task.train
-        batch = data.everything(who) if self.whole else data.batch(who, torch.arange(self.size).expand(m, -1))
+        positions = torch.arange(self.size).expand(m, -1)
+        batch = data.everything(who) if self.whole else data.pooled(data.locate(who[:, None], positions))
         return self.rows[:m].clone(), batch, torch.arange(m)
 
 
