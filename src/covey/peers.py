@@ -9,6 +9,7 @@ from covey.errors import BadInput
 from covey.randomness import key
 from covey.rows import Group
 from covey.tasks.task import Init, Task, TrainingData
+from covey.training.batches import Plan
 from covey.training.local import Terms, Worker
 from covey.training.pace import Pace, measure
 from covey.training.sgd import SGD
@@ -67,6 +68,15 @@ class Peers:
         else:
             self.rows[:, self.task.layout.columns(group)] = value
 
+    def of_active(self, new: Tensor, old: Tensor) -> Tensor:
+        """`new` for those who take part in this round, `old` for the others."""
+        return torch.where(self.active.to(new.device).view(-1, *(1,) * (new.dim() - 1)), new, old)
+
+    def steps(self, local: SGD) -> Tensor:
+        """How many steps of `local` each peer takes in a round, [rows, 1]; epochs over unequal data differ."""
+        steps = Plan.of(self.data.counts, local, self.task.smallest_batch).steps
+        return steps.to(self.rows)[:, None]
+
     def ones(self) -> Tensor:
         """A column of ones, such as the first push-sum mass."""
         return self.rows.new_ones(len(self), 1)
@@ -93,8 +103,8 @@ class Peers:
 
         Every term is data with a row per peer, over the columns of the group (all columns where it is "all"):
         mass    [rows, 1]  the gradient is taken at shared / mass; steps act on the undivided rows
-        plus               added to every gradient
-        pull    (λ, c)     adds λ(x − c) to every gradient
+        plus               added to every gradient, after SAM and clipping and before momentum
+        pull    (λ, c)     adds λ(x − c) to every gradient; λ is one number
         mask               multiplies the columns after each step
         memory             momentum that outlives the round, changed in place
         purpose            names the draw of mini-batches; two calls with one purpose in a round see the same ones.
@@ -138,6 +148,14 @@ class Peers:
         gradient[:, self.task.layout.trained("all")] = own
         return gradient
 
+    def _require_batches(self, local: SGD) -> None:
+        smallest = self.task.smallest_batch
+        if int(self.data.counts.min()) < smallest:
+            peer = int(self.ids[self.data.counts.argmin()])
+            raise BadInput(f"Peer {peer} has a single training sample, and BatchNorm needs two; give it more data.")
+        if local.batch is not None and local.batch < smallest:
+            raise BadInput(f"batch={local.batch} is too small: BatchNorm needs {smallest} samples in every batch.")
+
     def _keys(self, purpose: str) -> Tensor:
         return key(self.seed, purpose, self.round, self.ids)
 
@@ -151,16 +169,16 @@ class Peers:
 
     def _descend(self, rows: Tensor, local: SGD, group: Group, terms: Terms, purpose: str, who: Tensor,
                  continuing: str | None = None, remember: bool = True) -> None:  # fmt: skip
+        terms.require_shapes(len(self), self.task.layout.columns(group), group)
         columns = self.task.layout.trained(group)
         if not who.any() or columns.start == columns.stop or not local.work:
             return
         chosen = who.nonzero()[:, 0]
         counter = f"steps/{continuing or purpose}"
         taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
+        self._require_batches(local)
         worker = self._worker(group, local)
         keys = self._keys(purpose)[chosen]
-        if int(self.data.counts[chosen].min()) < self.task.smallest_batch:
-            raise BadInput("A peer has a single training sample, and BatchNorm needs two; give every peer more data.")
         steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms)
         if remember:
             self.state[counter] = taken.index_add(0, chosen, steps)

@@ -20,6 +20,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from covey.errors import BadInput
+
 Group = Literal["all", "shared", "personal"]
 
 
@@ -67,7 +69,10 @@ class Layout:
 
     def columns(self, group: Group) -> slice:
         """All columns of a group, statistics included."""
-        return {"all": slice(0, self.width), "shared": self.shared, "personal": self.personal}[group]
+        known: dict[Group, slice] = {"all": slice(0, self.width), "shared": self.shared, "personal": self.personal}
+        if group not in known:
+            raise BadInput(f"There is no group '{group}' of parameters; use 'all', 'shared' or 'personal'.")
+        return known[group]
 
     def trained(self, group: Group) -> slice:
         """The columns of a group that SGD moves."""

@@ -42,6 +42,13 @@ WRONG = {
     "steps and epochs": (["run", "local", "--steps", "1", "--epochs", "2"], "not both"),
     "nesterov": (["run", "dfedavg", "--nesterov"], "needs momentum"),
     "rounds": (["run", "local", "--rounds", "0"], "1 or more"),
+    "checkpoints": (["run", "local", "--checkpoint-every", "0"], "checkpoint_every=0"),
+    "target": (["run", "local", "--target", "nan"], "target=nan"),
+    "server method among neighbours": (["run", "fedavg", "--graph", "ring"], "assumes a server"),
+    "cta by push-sum": (
+        ["run", "dpsgd", "--with", "order=cta", "--with", "by=pushsum", "--graph", "random_directed:2"],
+        "use order='atc'",
+    ),
     "rounds of a comparison": (["compare", "local", "--rounds", "0"], "1 or more"),
     "validation": (["run", "local", "--validation", "1.5"], "1.5"),
     "chunk": (["run", "local", "--chunk", "many"], "such as 8"),

@@ -180,7 +180,7 @@ SOUND = {
     "doubly": {"ring", "exponential", "undirected", "server"},
     "symmetric": {"ring", "undirected", "server"},
     "symmetric-fixed": {"ring", "server"},
-    "server": {"ring", "exponential", "undirected", "server", "sampled"},
+    "server": {"server", "sampled"},
 }
 
 

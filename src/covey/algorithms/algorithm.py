@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -26,8 +27,19 @@ Models = Iterator[tuple[str, Tensor]]
 
 
 @dataclass(frozen=True)
+class Habit:
+    """What the command line takes for a method's local work where nothing is said: as its paper has it."""
+
+    momentum: float = 0.9
+    head_epochs: int = 1
+    sharp: bool = False  # the phases that `on` names take sharpness-aware steps
+
+
+@dataclass(frozen=True)
 class Algorithm(ABC):
     """A method. Subclasses are frozen dataclasses whose fields are the method's configuration."""
+
+    habit: ClassVar[Habit] = Habit()
 
     @property
     def needs(self) -> Needs:

@@ -14,10 +14,14 @@ with `allow_unsound=True` is that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from covey.algorithms.algorithm import Habit
 from covey.algorithms.dfedalt import DFedAlt
 
 
 @dataclass(frozen=True)
 class DePRL(DFedAlt):
     """DFedAlt as the DePRL paper has it: `personal` is the head phase (τ, α), `shared` the body phase (β)."""
+
+    habit: ClassVar[Habit] = Habit(head_epochs=2)

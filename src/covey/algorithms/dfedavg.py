@@ -11,8 +11,9 @@ K = 1 is adapt-then-combine D-PSGD. Not FedAvgM, whose momentum is the server's,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from covey.algorithms.algorithm import Cooperative
+from covey.algorithms.algorithm import Cooperative, Habit
 from covey.peers import Peers
 from covey.tasks.task import Task
 from covey.training import SGD
@@ -23,6 +24,7 @@ class DFedAvg(Cooperative):
     """Local steps on the whole model, which is then exchanged: X⁺ = W Z."""
 
     local: SGD
+    habit: ClassVar[Habit] = Habit(momentum=0.0)
 
     def prepare(self, task: Task) -> Task:
         return task.whole()
@@ -34,3 +36,5 @@ class DFedAvg(Cooperative):
 @dataclass(frozen=True)
 class DFedAvgM(DFedAvg):
     """DFedAvg whose local steps carry momentum θ = `local.momentum`, reset every round (the papers use 0.9)."""
+
+    habit: ClassVar[Habit] = Habit()

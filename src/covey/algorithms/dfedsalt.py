@@ -12,8 +12,9 @@ is added to u, so its radius at z = u / μ is ρ / μ. Not DFedSAM, which pertur
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from covey.algorithms.algorithm import Habit
 from covey.algorithms.dfedalt import DFedAlt
 from covey.errors import BadInput
 
@@ -23,6 +24,7 @@ class DFedSalt(DFedAlt):
     """DFedAlt with sharpness-aware local steps."""
 
     on: Literal["shared", "personal", "both"] = "shared"
+    habit: ClassVar[Habit] = Habit(sharp=True)
 
     def __post_init__(self) -> None:
         if self.on not in ("shared", "personal", "both"):

@@ -12,10 +12,12 @@ gradient tracking: with different data the fixed point is biased in the order of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from covey.algorithms.algorithm import Habit
 from covey.algorithms.dfedavg import DFedAvg
 from covey.errors import BadInput
+from covey.exchange import Gossip
 from covey.link import Link
 from covey.peers import Peers
 
@@ -25,15 +27,18 @@ class DPSGD(DFedAvg):
     """Gradient step and gossip."""
 
     order: Literal["atc", "cta"] = "atc"
+    habit: ClassVar[Habit] = Habit(momentum=0.0)
 
     def __post_init__(self) -> None:
         if self.order not in ("atc", "cta"):
             raise BadInput(f"DPSGD(order='{self.order}') is neither 'atc' (adapt then combine) nor 'cta'.")
+        if self.order == "cta" and not isinstance(self.by, Gossip):
+            raise BadInput(f"DPSGD(order='cta') adds its step after plain gossip; for {self.by} use order='atc'.")
 
     def train(self, peers: Peers) -> None:
         if self.order == "cta":
             peers.state["before"] = peers.shared.clone()
-        peers.train(self.local)
+        super().train(peers)
 
     def exchange(self, peers: Peers, link: Link) -> None:
         if self.order == "atc":

@@ -13,10 +13,9 @@ DFedAvg on the complete graph. Not personalised: its `fresh` model is what paper
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import torch
-
-from covey.algorithms.algorithm import Models
+from covey.algorithms.algorithm import Habit, Models
 from covey.algorithms.dfedavg import DFedAvg
 from covey.graphs.soundness import Needs
 from covey.link import Link
@@ -26,6 +25,8 @@ from covey.peers import Peers
 @dataclass(frozen=True)
 class FedAvg(DFedAvg):
     """Federated averaging on a server graph."""
+
+    habit: ClassVar[Habit] = Habit()
 
     @property
     def needs(self) -> Needs:
@@ -37,7 +38,7 @@ class FedAvg(DFedAvg):
 
     def train(self, peers: Peers) -> None:
         super().train(peers)
-        peers.state["stale"] = torch.where(peers.active[:, None], peers.rows, peers.state["stale"])
+        peers.state["stale"] = peers.of_active(peers.rows, peers.state["stale"])
 
     def models(self, peers: Peers) -> Models:
         yield "global", peers.rows

@@ -13,7 +13,9 @@ the mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from covey.algorithms.algorithm import Habit
 from covey.algorithms.dfedavg import DFedAvg
 from covey.exchange import Exchange, PushSum
 
@@ -23,3 +25,4 @@ class SGP(DFedAvg):
     """Local steps at the de-biased model z = x / w, then push-sum."""
 
     by: Exchange = field(default=PushSum(), kw_only=True)
+    habit: ClassVar[Habit] = Habit()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from covey import data, graphs, models
@@ -16,6 +15,7 @@ from covey.algorithms import Algorithm, Local
 from covey.cli import methods
 from covey.cli.settings import Compare, Run, Settings
 from covey.engine import simulate
+from covey.engine.checks import require_device
 from covey.engine.folder import Folder
 from covey.engine.run import Entry
 from covey.errors import BadInput
@@ -65,7 +65,7 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
     if settings.resume is None and target is not None:
         Folder(target).require_empty()
     _chunk(settings.chunk)
-    _require_device(settings.device)
+    require_device(settings.device)
     if settings.threads is not None and settings.threads < 1:
         raise BadInput(f"--threads {settings.threads} must be 1 or more.")
     algorithms = [methods.build(one.algorithm, one) for one in runs]
@@ -150,16 +150,6 @@ def _has_begun(folder: Path) -> bool:
     for name in ("config.toml", "metrics.jsonl"):
         (folder / name).unlink(missing_ok=True)
     return False
-
-
-def _require_device(name: str) -> None:
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as problem:
-        reason = str(problem).split("\n")[0]
-        raise BadInput(
-            f"The device '{name}' cannot be used ({reason}); use cpu, or cuda where there is one."
-        ) from problem
 
 
 def _chunk(text: str | None) -> int | tuple[int, int] | None:

@@ -9,13 +9,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from covey import algorithms
-from covey.algorithms import DPSGD, Algorithm, DFedAvg, DFedSalt
+from covey.algorithms import Algorithm
 from covey.cli.settings import Settings
 from covey.errors import BadInput, UnknownName
 from covey.training import SGD
-
-_WITHOUT_MOMENTUM = (DFedAvg, DPSGD)  # as their papers have it; subclasses are other methods
-_SHARP = (DFedSalt,)  # sharpness-aware by themselves, in the phases that `on` names
 
 
 def known() -> dict[str, type[Algorithm]]:
@@ -72,12 +69,12 @@ def _phase(kind: type[Algorithm], settings: Settings, field: str, on: str | None
         lr = s.lr if s.head_lr is None else s.head_lr
         given = s.head_steps is not None or s.head_epochs is not None
         steps = s.head_steps if given or s.steps is None else s.steps
-        epochs = s.head_epochs
+        epochs = s.head_epochs if given or s.steps is not None else kind.habit.head_epochs
     if steps is None and epochs is None:
         epochs = 1
-    momentum = s.momentum if s.momentum is not None else 0.0 if kind in _WITHOUT_MOMENTUM else 0.9
+    momentum = kind.habit.momentum if s.momentum is None else s.momentum
     sam = 0.0 if s.sam is None else s.sam
-    if kind in _SHARP:
+    if kind.habit.sharp:
         sam = (s.rho if s.sam is None else s.sam) if on in (field, "both") else 0.0
     return SGD(
         lr, steps=steps, epochs=epochs, batch=s.batch or None, momentum=momentum, nesterov=s.nesterov,

@@ -41,7 +41,8 @@ class Settings:
     rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt)
     head_lr: float | None = None  # learning rate of the personal phase; by default that of the body
     head_steps: int | None = None  # mini-batches of the personal phase ...
-    head_epochs: int | None = None  # ... or passes (by default 1, or as many steps as the body where steps are given)
+    # ... or passes (by default 1, for deprl 2; where steps are given, as many steps as the body)
+    head_epochs: int | None = None
     # a field of the method itself, as in --with order=cta
     extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()
 

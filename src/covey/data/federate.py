@@ -16,6 +16,7 @@ from covey.errors import BadInput
 
 Array = Tensor | np.ndarray[Any, Any]
 TEST_FRACTION = 0.2
+_MOST_CLASSES = 100_000
 
 
 class Options(TypedDict, total=False):
@@ -61,6 +62,8 @@ def federate(
     Tensors keep their type; floating-point numpy arrays take torch's default type. Labels become int64.
     """
     x, y = tensors(x_train, y_train, "training")
+    if len(y) == 0:
+        raise BadInput("The training set is empty; give at least one sample per peer.")
     codes, codes_test = _user_codes(users, users_test)
     if x_test is None or y_test is None:
         if x_test is not None or y_test is not None or users_test is not None:
@@ -203,6 +206,10 @@ def tensors(x: Array, y: Array, which: str) -> tuple[Tensor, Tensor]:
         raise BadInput(f"The {which} samples are a single number; give arrays whose first axis is the sample.")
     if len(inputs) != len(labels):
         raise BadInput(f"There are {len(inputs)} {which} samples but {len(labels)} labels; each sample needs one.")
+    for values, what in ((inputs, "sample"), (labels, "label")):
+        if (values.is_floating_point() or values.is_complex()) and not bool(values.isfinite().all()):
+            first = int((~values.isfinite()).nonzero()[0, 0])
+            raise BadInput(f"The {which} {what} number {first} holds a value that is not finite; clean the data first.")
     return inputs, labels if labels.is_floating_point() or labels.is_complex() else labels.long()
 
 
@@ -261,6 +268,8 @@ def _count_classes(y: Tensor, test_y: Tensor, declared: int | None) -> int | Non
             raise BadInput(f"classes={declared} is given, but the labels are not one whole number ≥ 0 per sample.")
         return None
     seen = max(int(v.max()) for v in (y, test_y) if len(v)) + 1
+    if seen > _MOST_CLASSES:
+        raise BadInput(f"A label {seen - 1} means {seen} classes; number the labels from 0, or make them floats.")
     if declared is not None and declared < seen:
         raise BadInput(f"classes={declared} is given, but there is a label {seen - 1}; labels run from 0.")
     return declared or seen

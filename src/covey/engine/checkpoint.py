@@ -58,13 +58,14 @@ def load(folder: Path) -> Checkpoint:
     try:
         latest = json.loads(path.read_bytes())
         blob = (folder / latest["file"]).read_bytes()
-        whole = latest["format"] == FORMAT and hashlib.sha256(blob).hexdigest() == latest["sha256"]
+        known = all(name in latest for name in ("round", "identity", "traffic", "seconds", "pace"))
+        whole = known and latest["format"] == FORMAT and hashlib.sha256(blob).hexdigest() == latest["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise DamagedCheckpoint(f"The checkpoint in {folder} cannot be read ({problem}); start anew.") from problem
     if not whole:
         raise DamagedCheckpoint(
-            f"The checkpoint {folder / latest['file']} is damaged: it does not have the digest that it was written "
-            "with; start anew with another --out folder."
+            f"The checkpoint {folder / latest['file']} is damaged: it is not what was written, by its digest; start "
+            "anew with another --out folder."
         )
     return Checkpoint(latest["round"], decode(blob), latest)
 

@@ -44,17 +44,18 @@ class Folder:
         if not path.exists():
             return []
         history: list[Entry] = []
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines, start=1):
             try:
-                entry = json.loads(line)
+                entry = _lenient(json.loads(line))
             except ValueError as problem:
-                if history and history[-1]["round"] >= round:
+                if number == len(lines):
                     break  # the torn last line of a killed run
                 raise DamagedCheckpoint(f"Line {number} of {path} cannot be read; start anew.") from problem
             if entry["round"] > round:
                 break
             history.append(entry)
-        text = "".join(json.dumps(entry) + "\n" for entry in history)
+        text = "".join(json.dumps(_strict(entry)) + "\n" for entry in history)
         checkpoint.write_atomically(path, text.encode())
         return history
 
@@ -76,6 +77,15 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _lenient(value: Any) -> Any:
+    """The other way round."""
+    if isinstance(value, dict):
+        return {k: _lenient(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_lenient(v) for v in value]
+    return math.nan if value is None else value
 
 
 def _without_none(value: Any) -> Any:

@@ -3,6 +3,7 @@ apart. Looked at twice: after training (before the exchange), and after the exch
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ class Looker:
         """After training: the freshest local models, and the losses that training saw."""
         losses = {phase: float(value.nanmean()) for phase, value in self._peers.losses.items()}
         _, rows = next(self._algorithm.models(self._peers))
-        train_loss = list(losses.values())[-1] if losses else None
+        train_loss = list(losses.values())[-1] if losses else math.nan
         return {"train_loss": train_loss, "train_losses": losses, "trained": self._judge("trained", rows)}
 
     def mixed(self) -> Entry:

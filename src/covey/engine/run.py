@@ -80,13 +80,14 @@ class Run:
 
 
 def _over_rounds(history: list[Entry], point: str, metric: str, best: Any) -> dict[str, float]:
-    """The last evaluated value, the mean over the last ten, and the best of all: chosen on test data, so never the
-    number to quote alone. For personal models also how the last round spreads over peers."""
+    """The last evaluated value, the mean over the looks of the last ten rounds, and the best of all: chosen on test
+    data, so never the number to quote alone. For personal models also how the last round spreads over peers."""
     curve = [entry[point][metric] for entry in history if point in entry]
+    late = [e[point][metric] for e in history if point in e and e["round"] > history[-1]["round"] - 10]
     known = [value for value in curve if not math.isnan(value)]
     out = {
         "last": curve[-1],
-        "mean_last_10": sum(curve[-10:]) / len(curve[-10:]),
+        "mean_last_10": sum(late) / len(late),
         "best": best(known) if known else math.nan,
     }
     last = history[-1][point]

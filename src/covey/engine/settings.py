@@ -39,9 +39,10 @@ def described(value: Any) -> Any:
     return getattr(value, "__qualname__", None) or repr(value)
 
 
-def identity(settings: Settings) -> dict[str, Any]:
+def identity(settings: Settings, task: Task, graph: Graph) -> dict[str, Any]:
     """What must not change between a stop and a resume: everything but how long and how closely to look."""
     free = {"rounds", "evaluate_every", "target", "notes", "device", "pace"}
     run = {f"run.{k}": v for k, v in settings["run"].items() if k not in free}
     parts = {f"{part}.{k}": v for part in ("graph", "task") for k, v in settings[part].items()}
-    return {"algorithm": settings["algorithm"]} | run | parts
+    exact = {"graph.weights": graph.fingerprint, "task.digest": task.digest()}
+    return {"algorithm": settings["algorithm"]} | run | parts | exact

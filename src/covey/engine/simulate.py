@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 from covey.algorithms.algorithm import Algorithm
 from covey.engine import checkpoint
+from covey.engine.checks import require_kinds, require_numbers, require_state
 from covey.engine.folder import Folder
 from covey.engine.look import Looker
 from covey.engine.run import Entry, Run
@@ -69,18 +71,20 @@ def simulate(
     command         what the command line was asked for, kept in config.toml
     """
     simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
-                             allow_unsound, evaluate_every, target, command)  # fmt: skip
-    return simulation.run(out, resume, checkpoint_every, on_round)
+                             allow_unsound, evaluate_every, target, command, checkpoint_every)  # fmt: skip
+    return simulation.run(out, resume, on_round)
 
 
 class _Simulation:
     def __init__(
         self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
         validation: float, chunk: int | tuple[int, int] | None, exact: bool, allow_unsound: bool, evaluate_every: int,
-        target: float | None, command: Mapping[str, Any] | None,
+        target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
     ) -> None:  # fmt: skip
-        if rounds < 1 or evaluate_every < 1:
-            raise BadInput(f"rounds={rounds} and evaluate_every={evaluate_every} must be 1 or more.")
+        require_kinds(algorithm, task, graph, device)
+        require_numbers(
+            {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}, target
+        )
         if chunk is not None and min(chunk if isinstance(chunk, tuple) else (chunk,)) < 1:
             raise BadInput(f"chunk={chunk} must be 1 or more peers.")
         if init not in ("common", "heads", "all"):
@@ -96,7 +100,8 @@ class _Simulation:
         task = algorithm.prepare(task if validation == 0 else task.hold_out(validation, seed)).to(device)
         graph = graph.bound(seed, task.train.counts.cpu())
         note = check(graph, algorithm.needs, type(algorithm).__name__, allow_unsound)
-        self.algorithm, self.rounds, self.evaluate_every = algorithm, rounds, evaluate_every
+        self.algorithm, self.rounds = algorithm, rounds
+        self.evaluate_every, self.checkpoint_every = evaluate_every, checkpoint_every
         self.notes = [] if note is None else [note]
         pace = None if chunk is None else Pace(*chunk) if isinstance(chunk, tuple) else Pace.fixed(chunk)
         self.peers = Peers(task, torch.arange(n), n, seed, init, pace)
@@ -111,7 +116,7 @@ class _Simulation:
         self.history: list[Entry] = []
         self.first_round = 0
 
-    def run(self, out: str | Path | None, resume: str | Path | None, checkpoint_every: int | None,
+    def run(self, out: str | Path | None, resume: str | Path | None,
             on_round: Callable[[int, Entry | None], None] | None) -> Run:  # fmt: skip
         folder = Folder(resume) if resume is not None else None if out is None else Folder(out)
         if resume is not None:
@@ -120,33 +125,40 @@ class _Simulation:
             if folder is not None:
                 folder.require_empty()
             self.algorithm.start(self.peers, self.link)
-        if folder is not None:
-            folder.begin(self.settings)
+        require_state(self.peers)
         written, cost = time.perf_counter(), 0.0
         for t in range(self.first_round, self.rounds):
             entry = self._round(t)
-            if t == self.first_round and self.peers.pace is not None:
-                self.settings["run"]["pace"] = [self.peers.pace.chunk, self.peers.pace.stack_from]
-                if folder is not None:
-                    folder.begin(self.settings)
             if entry is not None:
                 self.history.append(entry)
-                if folder is not None:
-                    folder.append(entry)
             if folder is not None:
+                if (
+                    t == self.first_round
+                ):  # not before, so that what is refused in its first round leaves nothing behind
+                    self._settle_pace()
+                    folder.begin(self.settings)
+                if entry is not None:
+                    folder.append(entry)
                 now = time.perf_counter()
                 due = now - written >= _CHECKPOINT_SHARE * cost
-                if t + 1 == self.rounds or (due if checkpoint_every is None else (t + 1) % checkpoint_every == 0):
+                every = self.checkpoint_every
+                if t + 1 == self.rounds or (due if every is None else (t + 1) % every == 0):
                     self._save(folder)
                     written = time.perf_counter()
                     cost = written - now
             if on_round is not None:
                 on_round(t + 1, entry)
+        self._settle_pace()
         rows = next(self.algorithm.models(self.peers))[1]
         run = Run(self.peers, rows, self.link.traffic, self.settings, self.history, self.looker.scores)
         if folder is not None:
             folder.finish(run)
         return run
+
+    def _settle_pace(self) -> None:
+        pace = self.peers.pace
+        if pace is not None:
+            self.settings["run"]["pace"] = [pace.chunk, pace.stack_from]
 
     def _round(self, t: int) -> Entry | None:
         peers, link = self.peers, self.link
@@ -189,19 +201,23 @@ class _Simulation:
     def _timed(self, what: str) -> _Timed:
         return _Timed(self.seconds, what)
 
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        return identity(self.settings, self.peers.task, self.link.graph)
+
     def _save(self, folder: Folder) -> None:
         peers = self.peers
         tensors = {"rows": peers.rows}
         tensors |= {f"state/{name}": value for name, value in peers.state.items()}
         tensors |= {f"in_flight/{name}": value for name, value in self.link.in_flight.items()}
         pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
-        meta = {"identity": identity(self.settings), "traffic": self.link.traffic.as_dict(), "pace": pace,
+        meta = {"identity": self._identity, "traffic": self.link.traffic.as_dict(), "pace": pace,
                 "seconds": self.seconds}  # fmt: skip
         checkpoint.save(folder.checkpoint, peers.round, tensors, meta)
 
     def _resume(self, folder: Folder) -> None:
         saved = checkpoint.load(folder.checkpoint)
-        checkpoint.require_same(saved.meta["identity"], identity(self.settings), folder.path)
+        checkpoint.require_same(saved.meta["identity"], self._identity, folder.path)
         if saved.round > self.rounds:
             raise BadInput(f"{folder.path} has done {saved.round} rounds already; ask for more than that.")
         peers, device = self.peers, self.peers.rows.device

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from covey.errors import BadInput
 from covey.exchange.exchange import Exchange
 from covey.graphs.soundness import Needs
 from covey.link import Link
@@ -29,9 +30,14 @@ class PushSum(Exchange):
     needs: ClassVar[Needs] = "column-or-pull"
 
     def start(self, peers: Peers, link: Link) -> None:
+        if self.overlap and not link.graph.column_stochastic:
+            raise BadInput("PushSum(overlap=True) needs a graph whose columns sum to one, such as random_directed:K.")
         peers.state["mass"] = peers.ones()
 
     def __call__(self, peers: Peers, link: Link) -> None:
+        if not link.graph.column_stochastic:  # pulled: mass stays one, so nobody says it (D-01)
+            peers.shared = link.mix(peers.shared)
+            return
         wait = not self.overlap
         peers.shared, peers.state["mass"] = link.mix(peers.shared, peers.state["mass"], carry=True, wait=wait)
 

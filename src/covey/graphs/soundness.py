@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from covey.errors import UnsoundGraph
+from covey.errors import UnknownName, UnsoundGraph
 from covey.graphs.graph import Graph
+from covey.graphs.weights import SameRow
 
 Needs = Literal["any", "row", "column", "column-or-pull", "doubly", "symmetric", "symmetric-fixed", "server"]
 
@@ -35,8 +36,8 @@ _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
         "full, ring, torus, grid or erdos_renyi:P",
     ),
     "server": (
-        "a server, or doubly stochastic weights in its place",
-        lambda g: g.hub or g.doubly_stochastic,
+        "a server, or the complete graph in its place",
+        lambda g: g.hub or (g.fixed and isinstance(g.round(0).weights, SameRow)),
         "server, server:0.1 or full",
     ),
 }
@@ -48,6 +49,8 @@ def check(graph: Graph, needs: Needs, method_name: str, allow_unsound: bool = Fa
     Push-sum on a pulled graph is no error, but a sentence for the record all the same: its mass stays one, and the
     mean of the peers moves (D-01).
     """
+    if needs not in _ASSUMED:
+        raise UnknownName("assumption on a graph", needs, _ASSUMED)
     assumed, holds, remedies = _ASSUMED[needs]
     kind = f"{graph.stochasticity}{'' if graph.fixed else ' and changes from round to round'}"
     if holds(graph):

@@ -12,6 +12,7 @@ from torch import Tensor
 from covey.errors import BadInput
 from covey.rows import Layout
 from covey.split import personal_names
+from covey.tasks.digest import digest
 from covey.tasks.task import Batch, Init, Named, Task
 
 
@@ -73,6 +74,8 @@ class FunctionTask(Task):
         return self._rows
 
     def start(self, ids: Tensor, seed: int, init: Init) -> Tensor:
+        if init != "common":
+            raise BadInput(f"init='{init}' has nothing to draw from in a function; give start=… with a row per peer.")
         rows = self.layout.pack(self._params).expand(len(ids), -1).clone()
         for name, value in self._start.items():
             rows[:, self.layout.parameters[name].columns] = value.reshape(len(value), -1).to(rows)
@@ -87,6 +90,9 @@ class FunctionTask(Task):
     def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
         named = dict(parameters)
         return lambda batch, key: self._loss(named, self._unwrap(batch))
+
+    def digest(self) -> str:
+        return digest(self._loss, *self._params.values(), *self._start.values(), *self._rows.arrays)
 
     def whole(self) -> Task:
         task = copy.copy(self)

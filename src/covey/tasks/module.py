@@ -16,6 +16,7 @@ from covey.errors import BadInput
 from covey.randomness import key as make_key
 from covey.rows import Layout
 from covey.split import personal_names
+from covey.tasks.digest import digest
 from covey.tasks.dropout import KeyedDropout
 from covey.tasks.task import Batch, Init, Metric, Named, Task
 
@@ -56,6 +57,8 @@ class ModuleTask(Task):
         self._personal = personal_names(names, personal)
         self._prefixes = tuple(p.rstrip(".") + "." for p in ([personal] if isinstance(personal, str) else personal))
         probe = _Probe(self.module, data.train)
+        if loss is None:
+            _require_labels(data, probe.outputs)
         self._moving, self.seeded, self._has_dropout = probe.moving, probe.random, probe.dropout
         self._counters = {name: b for name, b in self.module.named_buffers() if name in probe.counting}
         self.keyed = self.seeded or self._has_dropout
@@ -160,6 +163,11 @@ class ModuleTask(Task):
         task._data = self._data.hold_out(fraction, seed)
         return task
 
+    def digest(self) -> str:
+        parts = (self._data.train, self._data.test, self._data.validation)
+        numbers = [t for part in parts if part is not None for t in (*part.arrays, part.index, part.starts)]
+        return digest(repr(self.module), self._loss, *numbers)
+
     def whole(self) -> Task:
         task = copy.copy(self)
         task._personal, task._prefixes = frozenset(), ()
@@ -205,7 +213,7 @@ class _Probe:
             plain_is_random = not torch.equal(state, torch.get_rng_state())
             state = torch.get_rng_state()
             with KeyedDropout(make_key(0)):
-                self._run(own, x[0])
+                self.outputs = self._run(own, x[0]).shape[1:2]  # the axis of the classes
             self.random = not torch.equal(state, torch.get_rng_state())
         self.dropout = plain_is_random
         moved = {name: b for name, b in own.named_buffers() if not torch.equal(b, before[name])}
@@ -213,15 +221,29 @@ class _Probe:
         self.counting = moved.keys() - self.moving
 
     @staticmethod
-    def _run(module: nn.Module, x: Tensor) -> None:
+    def _run(module: nn.Module, x: Tensor) -> Tensor:
         try:
-            module(x)
+            return module(x)
         except Exception as problem:
             shape = tuple(x.shape)
             raise BadInput(
                 f"The module cannot take a batch of shape {shape} and type {x.dtype} ({problem}); "
-                "check the input size of the model against the data."
+                "check the size and the type of the inputs against the model."
             ) from problem
+
+
+def _require_labels(data: Federated, outputs: tuple[int, ...]) -> None:
+    """Cross-entropy wants labels that are numbers of outputs (or -100, which it ignores)."""
+    for samples, which in ((data.train, "training"), (data.test, "test")):
+        y = samples.arrays[1][samples.index]
+        if y.is_floating_point() or not outputs or not len(y):
+            continue
+        wrong = ((y < 0) | (y >= outputs[0])) & (y != -100)
+        if bool(wrong.any()):
+            raise BadInput(
+                f"There is a {which} label {int(y[wrong][0])}, but the module has {outputs[0]} outputs; labels run "
+                f"from 0 to {outputs[0] - 1}."
+            )
 
 
 def _initialised_again(module: nn.Module, seed: int) -> nn.Module:

@@ -93,6 +93,10 @@ class Task(ABC):
         return {name: value[0].clone() for name, value in self.layout.unpack(row[None]).items()}
 
     @abstractmethod
+    def digest(self) -> str:
+        """A hash of the data, the model's shape and the loss: what must be the same for a run to go on."""
+
+    @abstractmethod
     def whole(self) -> Task:
         """The same task with every parameter shared."""
 

@@ -86,7 +86,7 @@ class OneAtATime:
         before = [self.flat[:, columns].clone() for columns in self._statistics]
         loss = self._loss(tuple(part[0] for part in batch), keys[0])
         parts = torch.autograd.grad(loss, self._leaves, allow_unused=True, materialize_grads=True)
-        torch._foreach_copy_(self._parts, parts)  # one kernel on an accelerator, as optimisers do it
+        torch._foreach_copy_(self._parts, parts)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
         after = [self.flat[:, columns].clone() for columns in self._own]
         for columns, value in zip(self._statistics, before, strict=True):
             self.flat[:, columns] = value

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from covey.errors import BadInput
 from covey.randomness import key
 from covey.rows import Group
 from covey.tasks.task import Batch, Task
@@ -31,6 +32,20 @@ class Terms:
     pull: tuple[float, Tensor] | None = None
     mask: Tensor | None = None
     memory: Tensor | None = None
+
+    def require_shapes(self, rows: int, columns: slice, group: Group) -> None:
+        """A term that does not fit would broadcast for one size of chunk and fail for another."""
+        width = columns.stop - columns.start
+        centre = None if self.pull is None else self.pull[1]
+        named = {"plus": self.plus, "the centre of pull": centre, "mask": self.mask, "memory": self.memory}
+        for name, term in named.items():
+            if term is not None and term.shape != (rows, width):
+                raise BadInput(
+                    f"{name} has shape {tuple(term.shape)}, but group '{group}' needs a row per peer over its "
+                    f"columns: ({rows}, {width})."
+                )
+        if self.mass is not None and self.mass.shape != (rows, 1):
+            raise BadInput(f"mass has shape {tuple(self.mass.shape)}; one number per peer is needed: ({rows}, 1).")
 
 
 class Worker:
