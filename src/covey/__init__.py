@@ -7,7 +7,7 @@ run.summary()
 
 __version__ = "0.1.0"
 
-from covey import algorithms, data, exchange, graphs, models
+from covey import algorithms, compress, data, exchange, graphs, models, trigger
 from covey.engine import Run, simulate
 from covey.errors import (
     BadInput,
@@ -31,9 +31,11 @@ __all__ = [
     "UnknownName",
     "UnsoundGraph",
     "algorithms",
+    "compress",
     "data",
     "exchange",
     "graphs",
     "models",
     "simulate",
+    "trigger",
 ]

@@ -16,10 +16,11 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from covey.compress import Message
+from covey.compress import Message, Sparse
 from covey.errors import BadInput
 from covey.graphs.graph import Graph, Round
 from covey.graphs.weights import Weights
+from covey.sparse_mixing import mix_sparse
 from covey.traffic import Traffic
 
 Thing = Tensor | Message
@@ -58,35 +59,53 @@ class Link(ABC):
         """Round t begins (called by the engine)."""
 
     @overload
-    def mix(self, thing: Thing, /, *, carry: bool = False, wait: bool = True) -> Tensor: ...
+    def mix(self, thing: Thing, /, *, carry: bool = False, wait: bool = True, onto: Tensor | None = None) -> Tensor: ...
     @overload
     def mix(
-        self, thing: Thing, second: Thing, /, *things: Thing, carry: bool = False, wait: bool = True
+        self,
+        thing: Thing,
+        second: Thing,
+        /,
+        *things: Thing,
+        carry: bool = False,
+        wait: bool = True,
+        onto: Tensor | None = None,
     ) -> tuple[Tensor, ...]: ...
-    def mix(self, *things: Thing, carry: bool = False, wait: bool = True) -> Tensor | tuple[Tensor, ...]:
+    def mix(
+        self, *things: Thing, carry: bool = False, wait: bool = True, onto: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
         """Σ_j W_ij x_j of each thing [rows, width], oneself included; things given together travel in one message.
 
         carry=False  a snapshot: the weight of a neighbour who is absent goes to oneself.
         carry=True   for mass and for changes: what cannot be delivered now arrives later and is added then, once.
         wait=False   (with carry) take what has arrived and go on; the rest is added by a later call.
+        onto         the mixture of the first thing is added to this tensor, in place: for running sums of changes. With
+                     sparse messages it costs by what is said, not by the width.
         """
         if not things:
             raise BadInput("link.mix() needs something to mix.")
         if not wait and not carry:
             raise BadInput("link.mix(wait=False) needs carry=True: a late snapshot cannot be added to a later one.")
-        mixed = self._mix([Message.of(thing) for thing in things], carry, wait)
+        mixed = self._mix([Message.of(thing) for thing in things], carry, wait, onto)
         return mixed[0] if len(mixed) == 1 else tuple(mixed)
 
     @abstractmethod
-    def _mix(self, messages: list[Message], carry: bool, wait: bool) -> list[Tensor]: ...
+    def _mix(self, messages: list[Message], carry: bool, wait: bool, onto: Tensor | None) -> list[Tensor]: ...
 
     @abstractmethod
     def gather(self, thing: Thing) -> Gathered:
         """What each neighbour said, unmixed."""
 
-    @abstractmethod
+    def weights(self) -> Tensor:
+        """What each row gives to those it hears in this round: [rows, slots], 0 where empty. Nothing is sent."""
+        return self._slots()[1]
+
     def neighbours(self) -> Tensor:
         """Whom each row hears in this round: int64 [rows, slots], -1 where empty; the slots of `gather`."""
+        return self._slots()[0]
+
+    @abstractmethod
+    def _slots(self) -> tuple[Tensor, Tensor]: ...
 
 
 class InProcessLink(Link):
@@ -109,10 +128,15 @@ class InProcessLink(Link):
         self._calls = 0
         self.traffic.begin()
 
-    def _mix(self, messages: list[Message], carry: bool, wait: bool) -> list[Tensor]:
+    def _mix(self, messages: list[Message], carry: bool, wait: bool, onto: Tensor | None) -> list[Tensor]:
         self._count(messages)
         mixed: list[Tensor] = []
         for k, message in enumerate(messages):
+            if isinstance(message.content, Sparse) and wait:
+                said = message.content
+                total = said.value.new_zeros(said.shape) if k or onto is None else onto
+                mixed.append(mix_sparse(self.round.weights, said, total))
+                continue
             x = message.dense
             flat = x.reshape(len(x), -1)
             name = f"call{self._calls}/{k}"
@@ -124,7 +148,8 @@ class InProcessLink(Link):
                 total = own * flat
                 late = self.in_flight.get(name)
                 self.in_flight[name] = self.round.weights.off_diagonal().apply(flat, self.exact)
-            mixed.append((total if late is None else total.add_(late)).view_as(x))
+            total = (total if late is None else total.add_(late)).view_as(x)
+            mixed.append(total if k or onto is None else onto.add_(total))
         self._calls += 1
         return mixed
 
@@ -142,9 +167,6 @@ class InProcessLink(Link):
 
         return Gathered(ids, weights, take)
 
-    def neighbours(self) -> Tensor:
-        return self._slots()[0]
-
     def _slots(self) -> tuple[Tensor, Tensor]:
         weights = self.round.weights
         if self._senders is None or self._senders[0] is not weights:
@@ -154,5 +176,5 @@ class InProcessLink(Link):
     def _count(self, messages: list[Message]) -> None:
         formula = torch.stack([m.formula for m in messages]).sum(0)
         encoded = torch.stack([m.encoded for m in messages]).sum(0)
-        whole = sum(32.0 * m.dense[0].numel() for m in messages)
+        whole = (sum(32.0 * m.width for m in messages), sum(8.0 * m.itemsize * m.width for m in messages))
         self.traffic.count(self.round, formula, encoded, whole)

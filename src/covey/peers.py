@@ -33,6 +33,7 @@ class Peers:
         self.active = torch.ones(len(ids), dtype=torch.bool)
         self.losses: dict[str, Tensor] = {}
         self.pace = pace
+        self._rates: dict[str, Tensor] = {}
         self._workers: dict[Group, Worker] = {}
 
     def __len__(self) -> int:
@@ -76,6 +77,20 @@ class Peers:
         """How many steps of `local` each peer takes in a round, [rows, 1]; epochs over unequal data differ."""
         steps = Plan.of(self.data.counts, local, self.task.smallest_batch).steps
         return steps.to(self.rows)[:, None]
+
+    def tensors(self, group: Group) -> list[slice]:
+        """The tensors of a group, as columns within it."""
+        layout = self.task.layout
+        first = layout.columns(group).start
+        fields = layout.members(group, layout.statistics | layout.parameters).values()
+        columns = sorted((f.columns.start - first, f.columns.stop - first) for f in fields)
+        return [slice(start, stop) for start, stop in columns if stop > start]
+
+    def progress(self, purpose: str = "shared") -> tuple[Tensor, Tensor]:
+        """How many steps of a phase each peer has taken, and the rate of its last one: columns [rows, 1]. Before the
+        first step the rate is zero."""
+        taken = self.state.get(f"steps/{purpose}", torch.zeros(len(self), dtype=torch.int64))
+        return taken[:, None].to(self.rows), self._rates.get(purpose, torch.zeros(len(self), 1)).to(self.rows)
 
     def ones(self) -> Tensor:
         """A column of ones, such as the first push-sum mass."""
@@ -182,5 +197,9 @@ class Peers:
         steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms)
         if remember:
             self.state[counter] = taken.index_add(0, chosen, steps)
+            last = local.rates(self.round, self.state[counter][chosen] - 1)
+            rates = self._rates.get(purpose, torch.zeros(len(self), 1, dtype=torch.float64)).clone()
+            rates[chosen] = torch.as_tensor(last, dtype=torch.float64).view(-1, 1).expand(len(chosen), 1)
+            self._rates[purpose] = rates
             losses = torch.full((len(self),), torch.nan, dtype=torch.float64)
             self.losses[purpose] = losses.index_copy_(0, chosen, loss)

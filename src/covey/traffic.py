@@ -36,9 +36,9 @@ class Traffic:
         """A new round begins: nobody has sent or received anything in it."""
         self._load, self._server = torch.zeros(()), 0.0
 
-    def count(self, round: Round, formula: Tensor, encoded: Tensor, whole: float) -> None:
-        """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number,
-        which is what a server answers."""
+    def count(self, round: Round, formula: Tensor, encoded: Tensor, whole: tuple[float, float]) -> None:
+        """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number
+        (by the formula, and encoded), which is what a server answers."""
         who = round.active if round.hub else round.out_degree() > 0
         copies = round.active.long() if round.hub else round.out_degree()
         for count, bits in ((self.formula, formula), (self.encoded, encoded)):
@@ -46,12 +46,12 @@ class Traffic:
             count.links += float((bits * copies).sum())
         load = formula * copies
         if round.hub:
-            down, answered = whole, int(round.active.sum())
-            for count in (self.formula, self.encoded):
+            answered = int(round.active.sum())
+            for count, down in zip((self.formula, self.encoded), whole, strict=True):
                 count.broadcast += down if answered else 0.0
                 count.links += down * answered
-            load = load + down * round.active
-            self._server += float((formula * round.active).sum()) + down * answered
+            load = load + whole[0] * round.active
+            self._server += float((formula * round.active).sum()) + whole[0] * answered
         else:
             load = load + _received(round.weights, formula)
         self._load = self._load + load

@@ -9,14 +9,15 @@ import torch
 from torch import nn
 
 import covey
-from covey import SGD, Task, graphs
+from covey import SGD, Task, compress, graphs, trigger
 from covey import algorithms as a
-from covey.exchange import PushSum
+from covey.exchange import Compressed, CompressedPush, ErrorFeedback, PushSum
 from covey.graphs import Graph
 
 PEERS = 6
 HEAD = SGD(0.1, steps=2, batch=4)
 BODY = SGD(0.2, epochs=1, batch=4, momentum=0.9, weight_decay=1e-3, clip=5.0, decay=0.95)
+STEP = SGD(0.2, steps=3, batch=4)
 SAM = SGD(0.2, epochs=1, batch=4, sam=0.05)
 
 
@@ -34,6 +35,10 @@ def _server() -> Graph:
 
 def _push() -> Graph:
     return graphs.random_directed(PEERS, 2)
+
+
+def _fixed_push() -> Graph:
+    return graphs.fixed(graphs.random_directed(PEERS, 2))
 
 
 def _pull() -> Graph:
@@ -64,6 +69,14 @@ CASES = (
     Case("osgp-overlap", a.OSGP(SGD(0.1, epochs=1, batch=4), by=PushSum(overlap=True)), _push),
     Case("dfedpgp", a.DFedPGP(HEAD, BODY), _push),
     Case("dfedpgp-pull", a.DFedPGP(HEAD, BODY), _pull),
+    Case("dsgdm", a.DSGDm(BODY), _gossip),
+    Case("choco", a.CHOCO(STEP, compress.TopK(5), 0.3), _ring),
+    Case("choco-pre", a.CHOCO(BODY, compress.QSGD(15), 0.5, order="pre"), _ring),
+    Case("sparq", a.SPARQ(STEP, compress.RandK(0.2), 0.2, trigger.norm(5.0)), _ring),
+    Case("squarm", a.SQuARM(STEP, compress.SignTopK(0.2), 0.3, trigger.norm(5.0, per="tensor")), _ring),
+    Case("dfedalt-each", a.DFedAlt(HEAD, BODY, by=Compressed(compress.QTopK(0.3), 0.5, copies="each")), _ring),
+    Case("dfedpgp-compressed", a.DFedPGP(HEAD, BODY, by=CompressedPush(compress.Sign(), 0.5)), _fixed_push),
+    Case("dfedavg-feedback", a.DFedAvg(STEP, by=ErrorFeedback(compress.TopK(0.5), 0.3)), _gossip),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),
     Case("fedavgm", a.FedAvgM(BODY, beta=0.5), _server, server=True),
     Case("fedper", a.FedPer(BODY), _server, server=True),

@@ -18,7 +18,7 @@ from covey.graphs.builders import (
 from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.matrices import from_matrix, from_networkx
 from covey.graphs.names import NAMES, parse
-from covey.graphs.schedules import one_peer_exponential, random_directed, random_undirected, server
+from covey.graphs.schedules import fixed, one_peer_exponential, random_directed, random_undirected, server
 from covey.graphs.soundness import Needs, check
 from covey.graphs.weights import SameRow, Sparse, Weights
 
@@ -35,6 +35,7 @@ __all__ = [
     "erdos_renyi",
     "everybody",
     "exponential",
+    "fixed",
     "from_matrix",
     "from_networkx",
     "full",

@@ -108,6 +108,12 @@ class Graph:
         """This graph in a run: a graph without a seed takes the run's, `sizes` are the peers' numbers of samples."""
         return self if self.bind is None else self.bind(seed, sizes)
 
+    def gaps(self) -> tuple[float, float]:
+        """δ = 1 − max(|λ₂|, |λ_n|) and λ = 1 − λ_n of a fixed symmetric graph: what theory asks of it."""
+        weights = self.round(0).weights
+        rate = spectrum.second_modulus(weights, self.lattice, self.column_stochastic, self.symmetric)
+        return 1.0 - rate, 1.0 - spectrum.least(weights)
+
     def describe(self) -> dict[str, str | int | float | None]:
         """What is known of the graph: for tables, summaries and `covey list`."""
         facts: dict[str, str | int | float | None] = {

@@ -1,4 +1,7 @@
-"""Graphs by name, as on the command line: `ring`, `torus:8x8`, `random_directed:10:pull`, `server:0.1:size`."""
+"""Graphs by name, as on the command line: `ring`, `torus:8x8`, `random_directed:10:pull`, `server:0.1:size`.
+
+`:fixed` at the end keeps the first round of a changing graph.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,8 @@ NAMES: tuple[tuple[str, str], ...] = tuple((_usage(name), _summary(build)) for n
 def parse(text: str, n: int) -> Graph:
     """The graph of n peers that `text` names."""
     name, *rest = text.strip().split(":")
+    if rest and rest[-1] == "fixed":
+        return schedules.fixed(parse(text.strip().removesuffix(":fixed"), n))
     if name not in _BUILDERS:
         raise UnknownName("graph", name, _BUILDERS)
     builders.at_least_one(n)

@@ -7,6 +7,8 @@ Without a seed a graph takes the run's (`Graph.bound`); used outside of a run it
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count as counted
 
@@ -68,6 +70,22 @@ def random_undirected(n: int, k: int, seed: int | None = None) -> Graph:
         seed=seed,
         bind=with_seed(seed, partial(random_undirected, n, k)),
     )
+
+
+def fixed(graph: Graph) -> Graph:
+    """The first round of a changing graph, in every round: what keeps public copies needs a graph that stays."""
+    if graph.fixed:
+        return graph
+    bind = None if graph.bind is None else partial(_bind_and_fix, graph.bind)
+    return replace(graph, name=f"{graph.name}:fixed", draw=partial(_first_of, graph.draw), fixed=True, bind=bind)
+
+
+def _bind_and_fix(bind: Callable[[int, Tensor], Graph], seed: int, sizes: Tensor) -> Graph:
+    return fixed(bind(seed, sizes))
+
+
+def _first_of(draw: Callable[[int], Round], t: int) -> Round:
+    return draw(0)
 
 
 def server(n: int, sample: float = 1.0, weights: str = "equal", seed: int | None = None) -> Graph:

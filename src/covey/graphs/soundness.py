@@ -9,7 +9,9 @@ from covey.errors import UnknownName, UnsoundGraph
 from covey.graphs.graph import Graph
 from covey.graphs.weights import SameRow
 
-Needs = Literal["any", "row", "column", "column-or-pull", "doubly", "symmetric", "symmetric-fixed", "server"]
+Needs = Literal[
+    "any", "row", "column", "column-or-pull", "doubly", "symmetric", "symmetric-fixed", "column-fixed", "server"
+]
 
 _DOUBLY = "full, ring, torus, grid, exponential, random_undirected:K or server:1.0"
 _PUSH = "random_directed:K (push)"
@@ -34,6 +36,11 @@ _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
         "symmetric doubly stochastic weights that never change",
         lambda g: g.doubly_stochastic and g.symmetric and g.fixed,
         "full, ring, torus, grid or erdos_renyi:P",
+    ),
+    "column-fixed": (
+        "weights whose columns sum to one and that never change",
+        lambda g: g.column_stochastic and g.fixed,
+        "exponential, ring, torus, full or random_directed:K:fixed",
     ),
     "server": (
         "a server, or the complete graph in its place",

@@ -34,6 +34,13 @@ def second_modulus(weights: Weights, lattice: tuple[int, ...] | None, columns: b
     return min(float(values.abs().sort().values[-2]), 1.0)
 
 
+def least(weights: Weights) -> float:
+    """The smallest eigenvalue of symmetric weights; above 1500 peers the bound -1."""
+    if weights.n > EXACT:
+        return -1.0
+    return float(torch.linalg.eigvalsh(weights.dense())[0])
+
+
 def mean_square_rate(rounds: list[Weights], columns: bool) -> float:
     """What one round of a changing graph leaves of a difference in the root mean square: an estimate.
 

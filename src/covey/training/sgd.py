@@ -3,7 +3,7 @@
 g  = ∇F(x; ξ)                        SAM: ∇F(x + ρ g/‖g‖; ξ), same batch, norm per peer over the trained columns
 g  = g · min(1, clip/‖g‖)            per peer
 g  = g + wd·x + plus + λ(x − centre)
-v  = β v + g
+v  = β v + g                         rescale: v = β (η_before / η) v + g, so that η v follows a steady recursion
 x  = x − η v                         Nesterov: x − η (g + β v)
 """
 
@@ -26,6 +26,7 @@ class SGD:
     batch: samples per mini-batch, None for all the peer has.
     clip: the largest norm of a peer's gradient; sam: the radius ρ, 0 for plain SGD.
     Momentum starts at zero in every round unless the method keeps it (`memory` of `Peers.train`).
+    rescale: momentum that was gathered at another rate counts by what it moved; `memory` then holds η v.
     """
 
     lr: float | Callable[[int], float]
@@ -38,6 +39,7 @@ class SGD:
     clip: float | None = None
     sam: float = 0.0
     decay: float = 1.0
+    rescale: bool = False
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:
@@ -89,13 +91,19 @@ class SGD:
         """Move the trained columns x [rows, width] in place; `gradient` is used up."""
         if self.weight_decay:
             gradient.add_(x, alpha=self.weight_decay)
-        if velocity is not None:
-            velocity.mul_(self.momentum).add_(gradient)
-            gradient = gradient.add_(velocity, alpha=self.momentum) if self.nesterov else velocity
-        if isinstance(lr, Tensor):
-            x.sub_(gradient * lr.to(x))
-        else:
-            x.sub_(gradient, alpha=lr)
+        if velocity is None:
+            x.sub_(gradient.mul_(lr.to(x)) if isinstance(lr, Tensor) else gradient, alpha=_one_or(lr))
+            return
+        if self.rescale:  # in terms of u = η v: u = β u + η g;  x = x − u, Nesterov: x − (η g + β u)
+            gradient, lr = gradient.mul_(lr.to(x) if isinstance(lr, Tensor) else lr), 1.0
+        velocity.mul_(self.momentum).add_(gradient)
+        gradient = gradient.add_(velocity, alpha=self.momentum) if self.nesterov else velocity
+        x.sub_(gradient * lr.to(x) if isinstance(lr, Tensor) else gradient, alpha=_one_or(lr))
+
+
+def _one_or(lr: float | Tensor) -> float:
+    """What remains to multiply by where a rate per peer has been multiplied in already."""
+    return 1.0 if isinstance(lr, Tensor) else lr
 
 
 _RANGES = {

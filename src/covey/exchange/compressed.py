@@ -1,0 +1,98 @@
+"""Compressed gossip by public copies: everyone says how it differs from what its neighbours think it is, in few bits.
+
+    q_i = C(x_i − x̂_i), or nothing where the trigger is silent;   x̂_i⁺ = x̂_i + q_i at i and at all who hear i
+    x_i⁺ = x_i + γ Σ_j w_ij (x̂_j⁺ − x̂_i⁺)                          post: after the copies are brought up to date
+    pre: x_i⁺ = x_i + γ Σ_j w_ij (x̂_j − x̂_i) first, then q_i = C(x_i⁺ − x̂_i): one step stale, communication overlaps
+
+A. Koloskova, S. U. Stich, M. Jaggi, *Decentralized stochastic optimization and gossip algorithms with compressed
+communication* (CHOCO), 2019; with a trigger it is the exchange of SPARQ-SGD and SQuARM-SGD. The mean over peers stays
+for every C, γ and trigger. `copies`: a peer needs only the sum s_i = Σ_j w_ij x̂_j, which it brings up to date by what
+it hears; "each" keeps every neighbour's copy, at a memory of degree times width, and gives the same numbers. Both need
+a graph that never changes: to a new neighbour the sum means nothing. C = Identity and γ = 1 is plain gossip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from covey.compress import Compressor, Message
+from covey.errors import BadInput
+from covey.exchange.exchange import Exchange
+from covey.exchange.gamma import Gamma, require_gamma, step_size
+from covey.graphs.soundness import Needs
+from covey.link import Link
+from covey.peers import Peers
+from covey.randomness import key
+from covey.trigger import Trigger, always
+
+
+@dataclass(frozen=True)
+class Compressed(Exchange):
+    """X⁺ = X + γ (W − I) X̂⁺ with copies that learn C(X − X̂)."""
+
+    compressor: Compressor
+    gamma: Gamma = "auto"
+    trigger: Trigger = always
+    order: Literal["post", "pre"] = "post"
+    copies: Literal["sum", "each"] = "sum"
+    needs: ClassVar[Needs] = "symmetric-fixed"
+
+    def __post_init__(self) -> None:
+        require_gamma(self.gamma)
+        if self.order not in ("post", "pre") or self.copies not in ("sum", "each"):
+            raise BadInput(f"order='{self.order}' is 'post' or 'pre', and copies='{self.copies}' is 'sum' or 'each'.")
+
+    def start(self, peers: Peers, link: Link) -> None:
+        self.compressor.require_fits(peers.shared.shape[1])
+        zero = torch.zeros_like(peers.shared)
+        peers.state["hat"] = zero
+        if self.copies == "sum":
+            peers.state["sum"] = zero.clone()
+        else:
+            peers.state["copies"] = zero.new_zeros(*link.neighbours().shape, zero.shape[1])
+        peers.state["gamma"] = step_size(self.gamma, self.compressor, peers, link)
+
+    def __call__(self, peers: Peers, link: Link) -> None:
+        x, state = peers.shared, peers.state
+        if self.order == "pre":
+            x = self.drawn(x, peers, link)
+        q = self.said(x - state["hat"], peers)
+        q.add_to(state["hat"])
+        self.hear(q, peers, link)
+        peers.shared = self.drawn(x, peers, link) if self.order == "post" else x
+
+    def said(self, gap: Tensor, peers: Peers) -> Message:
+        """C(x − x̂) where the trigger speaks."""
+        return compressed(self.compressor, self.trigger, gap, peers)
+
+    def hear(self, q: Message, peers: Peers, link: Link) -> None:
+        if self.copies == "sum":
+            peers.state["sum"] = link.mix(q, onto=peers.state["sum"])
+        else:
+            peers.state["copies"] = peers.state["copies"] + link.gather(q).rows
+
+    def drawn(self, x: Tensor, peers: Peers, link: Link) -> Tensor:
+        """x + γ Σ_j w_ij (x̂_j − x̂_i), a new tensor."""
+        hat = peers.state["hat"]
+        if self.copies == "sum":
+            pull = peers.state["sum"] - hat
+        else:
+            weights = link.weights().to(hat)
+            pull = (weights[..., None] * (peers.state["copies"] - hat[:, None])).sum(1)
+        return pull.mul_(peers.state["gamma"]).add_(x)
+
+
+def compressed(compressor: Compressor, trigger: Trigger, gap: Tensor, peers: Peers) -> Message:
+    """The message of each peer, tensor by tensor; a bit more where receivers must be told whether there is one."""
+    tensors = peers.tensors("shared")
+    seen = tensors if trigger.per == "tensor" and not compressor.whole else [slice(0, gap.shape[1])]
+    size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
+    send = trigger(size, peers.round, *peers.progress())
+    send = send & peers.active.to(send.device)[:, None]
+    keys = key(peers.seed, "compress", peers.round, peers.ids)
+    message = compressor(gap, keys, tensors=tensors, send=send)
+    return message.told(len(seen)) if trigger.asks else message
