@@ -97,7 +97,6 @@ def test_a_server_answers_in_full_however_short_the_messages_are() -> None:
     assert found.busiest == 3 * 7 + 3 * 160
 
 
-@pytest.mark.xfail(strict=True, reason="the answer of a server is counted as 32 bits a number, whatever its type takes")
 def test_a_server_answers_in_the_type_of_the_rows() -> None:
     found = count(server(4, 3, seed=1), rows(5))
     assert (found.encoded.broadcast, found.encoded.links) == (3 * 320 + 320, 6 * 320)
