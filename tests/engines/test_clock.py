@@ -84,6 +84,11 @@ def test_copies_to_k_neighbours_share_the_line(graph: Graph) -> None:
     assert took == {"shared": [4 * 2.25 - 0.75] * 5, "dedicated": [2.25] * 5, "broadcast": [2.25] * 5}
 
 
+@pytest.mark.parametrize("graph", [graphs.full(3), graphs.from_matrix(torch.full((3, 3), 1 / 3).double())], ids=str)
+def test_nobody_waits_for_its_own_message(graph: Graph) -> None:
+    assert rounds(Clock(step_seconds=(1.0, 2.0, 9.0), latency=1.0), graph, [1] * 3, said([0] * 3)) == [[10, 10, 9]]
+
+
 def test_silence_costs_its_set_up_only() -> None:
     clock = Clock(message_seconds=0.5, bandwidth=1e-3, latency=0.0)
     assert rounds(clock, graphs.ring(4), [0] * 4, said([0] * 4)) == [[2 * 0.5] * 4]  # two copies
@@ -195,10 +200,11 @@ def test_a_run_reads_its_own_steps_and_bits() -> None:
     spoken = run(plain, Clock(bandwidth=1e5, joules_per_bit=1e-3))
     width = spoken.peers.rows.shape[1]
     assert spoken.summary()["clock"]["seconds"] == pytest.approx(3 * 2 * 64 * width / 1e5, rel=1e-14)  # float64
-    assert spoken.summary()["clock"]["joules"] == 1e-3 * spoken.traffic.encoded.links == 1e-3 * 3 * 6 * 2 * 64 * width
+    assert spoken.traffic.encoded.links == 3 * 6 * 2 * 64 * width
+    assert spoken.summary()["clock"]["joules"] == 1e-3 * spoken.traffic.encoded.links
     papers = run(plain, Clock(bandwidth=1e5, bits="formula", uplink="broadcast", joules_per_bit=1e-3)).summary()
     assert papers["clock"]["seconds"] == pytest.approx(3 * 32 * width / 1e5, rel=1e-14)
-    assert papers["clock"]["joules"] == 1e-3 * 3 * 6 * 32 * width
+    assert papers["clock"]["joules"] == 1e-3 * (3 * 6 * 32 * width)
 
 
 def test_a_whole_gradient_counts_as_one() -> None:
@@ -210,6 +216,15 @@ def test_a_whole_gradient_counts_as_one() -> None:
 
     run = covey.simulate(Asking(SGD(0.1, steps=2)), task(), graphs.isolated(6), 1, chunk=3, clock=Clock(1.0))
     assert run.summary()["clock"]["seconds"] == 3.0
+
+
+def test_overlapped_push_sum_hides_its_messages_behind_its_work() -> None:
+    took = {}
+    for overlap in (False, True):
+        method = algorithms.OSGP(SGD(0.1, steps=2, batch=4), by=PushSum(overlap=overlap))
+        clock = Clock(step_seconds=0.5, message_seconds=0.25)  # a second of work, half a second for two copies
+        took[overlap] = covey.simulate(method, task(), graphs.ring(6), 3, chunk=3, clock=clock).history[-1]["clock"]
+    assert (took[False]["seconds"], took[True]["seconds"]) == (4.5, 3.0)
 
 
 def test_seconds_to_a_target() -> None:
