@@ -8,7 +8,7 @@ run.summary()
 __version__ = "0.1.0"
 
 from covey import algorithms, compress, data, exchange, graphs, models, trigger
-from covey.engine import Run, simulate
+from covey.engine import Clock, Run, simulate
 from covey.errors import (
     BadInput,
     CoveyError,
@@ -23,6 +23,7 @@ from covey.training import SGD
 __all__ = [
     "SGD",
     "BadInput",
+    "Clock",
     "CoveyError",
     "DamagedCheckpoint",
     "Diverged",

@@ -129,7 +129,7 @@ class InProcessLink(Link):
         self.traffic.begin()
 
     def _mix(self, messages: list[Message], carry: bool, wait: bool, onto: Tensor | None) -> list[Tensor]:
-        self._count(messages)
+        self._count(messages, wait)
         mixed: list[Tensor] = []
         for k, message in enumerate(messages):
             if isinstance(message.content, Sparse) and wait:
@@ -173,8 +173,8 @@ class InProcessLink(Link):
             self._senders = (weights, *weights.senders())
         return self._senders[1], self._senders[2]
 
-    def _count(self, messages: list[Message]) -> None:
+    def _count(self, messages: list[Message], wait: bool = True) -> None:
         formula = torch.stack([m.formula for m in messages]).sum(0)
         encoded = torch.stack([m.encoded for m in messages]).sum(0)
         whole = (sum(32.0 * m.width for m in messages), sum(8.0 * m.itemsize * m.width for m in messages))
-        self.traffic.count(self.round, formula, encoded, whole)
+        self.traffic.count(self.round, formula, encoded, whole, wait)

@@ -23,6 +23,7 @@ class Peers:
     active  bool [rows]       who takes part in this round; nothing of the others moves
     ids     int64 [rows]      who they are among all `n` peers; randomness is keyed by it
     losses  purpose -> [rows] the mean loss over the steps of a phase of this round, NaN for those who sat it out
+    effort  int64 [rows]      the gradients taken in this round: one a step, two where it is sharpness-aware
     """
 
     def __init__(self, task: Task, ids: Tensor, n: int, seed: int = 0, init: Init = "common",
@@ -32,6 +33,7 @@ class Peers:
         self.state: dict[str, Tensor] = {}
         self.active = torch.ones(len(ids), dtype=torch.bool)
         self.losses: dict[str, Tensor] = {}
+        self.effort = torch.zeros(len(ids), dtype=torch.int64)
         self.pace = pace
         self._rates: dict[str, Tensor] = {}
         self._workers: dict[Group, Worker] = {}
@@ -42,6 +44,7 @@ class Peers:
     def begin(self, round: int, active: Tensor) -> None:
         """A round begins (called by the engine)."""
         self.round, self.active, self.losses = round, active, {}
+        self.effort = torch.zeros_like(self.effort)
 
     @property
     def data(self) -> TrainingData:
@@ -161,6 +164,7 @@ class Peers:
         gradient = torch.zeros_like(point)
         own = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
         gradient[:, self.task.layout.trained("all")] = own
+        self.effort = self.effort + self.active
         return gradient
 
     def _require_batches(self, local: SGD) -> None:
@@ -201,5 +205,6 @@ class Peers:
             rates = self._rates.get(purpose, torch.zeros(len(self), 1, dtype=torch.float64)).clone()
             rates[chosen] = torch.as_tensor(last, dtype=torch.float64).view(-1, 1).expand(len(chosen), 1)
             self._rates[purpose] = rates
+            self.effort = self.effort.index_add(0, chosen, steps * (2 if local.sam else 1))
             losses = torch.full((len(self),), torch.nan, dtype=torch.float64)
             self.losses[purpose] = losses.index_copy_(0, chosen, loss)

@@ -23,22 +23,37 @@ class Count:
     links: float = 0.0
 
 
+@dataclass(frozen=True)
+class Said:
+    """One exchange: the bits of each peer's message, those of a server's answer (by the formula, and encoded), and
+    whether all waited for it."""
+
+    formula: Tensor
+    encoded: Tensor
+    whole: tuple[float, float]
+    wait: bool
+
+
 class Traffic:
     """A ledger of all rounds. `busiest` is the most that one participant (a peer, or the server) sent and received
-    in one round, by the formula."""
+    in one round, by the formula; `said` are the exchanges of this round, in order."""
 
     def __init__(self) -> None:
         self.formula, self.encoded, self.busiest = Count(), Count(), 0.0
+        self.said: list[Said] = []
         self._load = torch.zeros(())  # of this round, per peer
         self._server = 0.0
 
     def begin(self) -> None:
         """A new round begins: nobody has sent or received anything in it."""
-        self._load, self._server = torch.zeros(()), 0.0
+        self._load, self._server, self.said = torch.zeros(()), 0.0, []
 
-    def count(self, round: Round, formula: Tensor, encoded: Tensor, whole: tuple[float, float]) -> None:
+    def count(
+        self, round: Round, formula: Tensor, encoded: Tensor, whole: tuple[float, float], wait: bool = True
+    ) -> None:
         """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number
         (by the formula, and encoded), which is what a server answers."""
+        self.said.append(Said(formula, encoded, whole, wait))
         who = round.active if round.hub else round.out_degree() > 0
         copies = round.active.long() if round.hub else round.out_degree()
         for count, bits in ((self.formula, formula), (self.encoded, encoded)):

@@ -13,8 +13,9 @@ from torch import nn
 from covey import data, graphs, models
 from covey.algorithms import Algorithm, Local
 from covey.cli import methods
+from covey.cli.clock import clock_of
 from covey.cli.settings import Compare, Run, Settings
-from covey.engine import simulate
+from covey.engine import Clock, simulate
 from covey.engine.checks import require_device
 from covey.engine.folder import Folder
 from covey.engine.run import Entry
@@ -35,6 +36,7 @@ class Job:
     task: Task
     graph: Graph
     folder: Path | None
+    clock: Clock | None = None
 
     @property
     def label(self) -> str:
@@ -51,8 +53,8 @@ class Job:
         run = simulate(
             self.algorithm, self.task, self.graph, s.rounds, s.seed, s.device, out=None if goes_on else folder,
             resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
-            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, allow_unsound=s.allow_unsound,
-            checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
+            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock,
+            allow_unsound=s.allow_unsound, checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
         )  # fmt: skip
         return Record.of(run)
 
@@ -80,7 +82,8 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
             own = replace(run, graph=name, seed=seed)
             several = isinstance(settings, Compare) or len(seeds) > 1
-            found.append(Job(own, algorithm, task, graph, _folder(target, own, several, len(seeds) > 1)))
+            folder = _folder(target, own, several, len(seeds) > 1)
+            found.append(Job(own, algorithm, task, graph, folder, clock_of(settings, len(task.train))))
     return found
 
 

@@ -46,6 +46,17 @@ class Settings:
     # a field of the method itself, as in --with order=cta
     extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()
 
+    # Simulated time, which changes no number of training: any of these starts the clock
+    # seconds of a local step; several, for groups of equally many peers: 0.01,0.02,0.05
+    step_seconds: Annotated[str | None, arg(metavar="S[,S,...]")] = None
+    message_seconds: float | None = None  # seconds to set up any message, however small
+    bandwidth: Annotated[str | None, arg(metavar="BITS[,BITS,...]")] = None  # bit/s of a peer's line: 100k, 2.5M, 1G
+    latency: float | None = None  # seconds from the last bit sent to the last bit received
+    # a line's copies to several neighbours: one after another (shared, the default), side by side, or one for all
+    uplink: Literal["shared", "dedicated", "broadcast"] | None = None
+    joules_per_bit: float | None = None  # energy of every bit sent
+    joules_per_step: float | None = None  # energy of a local step
+
     evaluate_every: int = 1  # rounds between two looks at the test accuracy
     target: float | None = None  # accuracy whose first round is reported
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
@@ -123,6 +134,8 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value from a file is of a field's type."""
     if get_origin(hint) is Literal:
         return value in get_args(hint)
+    if any(get_origin(one) is Literal for one in get_args(hint)):
+        return any(_fits(value, one) for one in get_args(hint))
     if get_origin(hint) is tuple:
         return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
     kinds = get_args(hint) or (hint,)

@@ -9,18 +9,20 @@ from typing import Any, cast
 import torch
 
 from covey.algorithms.algorithm import Algorithm
+from covey.engine.clock import Clock
 from covey.errors import BadInput
 from covey.graphs.graph import Graph
 from covey.peers import Peers
 from covey.tasks.task import Task
 
 
-def require_kinds(algorithm: Any, task: Any, graph: Any, device: str) -> None:
+def require_kinds(algorithm: Any, task: Any, graph: Any, device: str, clock: Any = None) -> None:
     """Users of Python mistake a name for the object that the command line would make of it."""
     wanted = (
         (algorithm, Algorithm, "an algorithm such as covey.algorithms.DFedAvg(covey.SGD(0.1))"),
         (task, Task, "a task such as covey.Task.from_module(…)"),
         (graph, Graph, "a graph such as covey.graphs.ring(20)"),
+        (clock, Clock | None, "a clock such as covey.Clock(step_seconds=0.01, bandwidth=1e5)"),
     )
     for given, kind, example in wanted:
         if not isinstance(given, kind):

@@ -48,7 +48,8 @@ class Run:
         return self.peers.task.state_dict(self.rows[peer])
 
     def summary(self) -> dict[str, Any]:
-        """The dict that is written to summary.json."""
+        """The dict that is written to summary.json. `seconds` are those of this process; `clock` and
+        `seconds_to_target` (by the end of the round) are simulated, where there was a clock."""
         settings = self.settings
         out: dict[str, Any] = {
             "algorithm": settings["algorithm"]["name"],
@@ -65,10 +66,17 @@ class Run:
             out[metric] = {point: _over_rounds(self.history, point, metric, max) for point in points}
         out["loss"] = {point: _over_rounds(self.history, point, "loss", min) for point in points}
         out["train_loss"] = self.history[-1]["train_loss"]
+        first = {point: _first(self.history, point, metric, settings["run"]["target"]) for point in points}
         out["rounds_to_target"] = {
             "target": settings["run"]["target"],
-            **{point: _first(self.history, point, metric, settings["run"]["target"]) for point in points},
+            **{point: None if entry is None else entry["round"] for point, entry in first.items()},
         }
+        if "clock" in self.history[-1]:
+            out["clock"] = self.history[-1]["clock"]
+            out["seconds_to_target"] = {
+                "target": settings["run"]["target"],
+                **{point: None if entry is None else entry["clock"]["seconds"] for point, entry in first.items()},
+            }
         out["consensus"] = self.history[-1]["consensus"]
         if "mass" in self.history[-1]:
             out["smallest_mass"] = min(entry["mass"] for entry in self.history)
@@ -94,14 +102,14 @@ def _over_rounds(history: list[Entry], point: str, metric: str, best: Any) -> di
     return out | {name: last[name] for name in ("worst_decile", "std") if name in last and metric != "loss"}
 
 
-def _first(history: list[Entry], point: str, metric: str, target: float | None) -> int | None:
+def _first(history: list[Entry], point: str, metric: str, target: float | None) -> Entry | None:
     """The first evaluated round whose mean reaches the target (for a loss: falls to it)."""
     if target is None:
         return None
     for entry in history:
         value = entry.get(point, {}).get(metric, math.nan)
         if value <= target if metric == "loss" else value >= target:
-            return entry["round"]
+            return entry
     return None
 
 

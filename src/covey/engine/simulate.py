@@ -17,10 +17,12 @@ import torch
 from covey.algorithms.algorithm import Algorithm
 from covey.engine import checkpoint
 from covey.engine.checks import require_kinds, require_numbers, require_state
+from covey.engine.clock import Clock
 from covey.engine.folder import Folder
 from covey.engine.look import Looker
 from covey.engine.run import Entry, Run
-from covey.engine.settings import identity, resolved
+from covey.engine.settings import described, identity, resolved
+from covey.engine.timeline import Timeline
 from covey.errors import BadInput, Diverged
 from covey.graphs.graph import Graph
 from covey.graphs.soundness import check
@@ -50,6 +52,7 @@ def simulate(
     validation: float = 0.0,
     chunk: int | tuple[int, int] | None = None,
     exact: bool = False,
+    clock: Clock | None = None,
     allow_unsound: bool = False,
     checkpoint_every: int | None = None,
     on_round: Callable[[int, Entry | None], None] | None = None,
@@ -65,23 +68,24 @@ def simulate(
     chunk           peers worked on at once, or (that, the fewest worth a stacked call); measured at the start where it
                     is not given, and then written into the run's settings as `pace`
     exact           add messages in the senders' order, as peers on a network do: bit-equal to them
+    clock           how fast peers and lines are: the history then also has simulated seconds and joules
     allow_unsound   run on a graph that breaks what the method assumes; the run's notes say so
     checkpoint_every  rounds between checkpoints; by default as often as costs at most a twentieth of the time
     on_round        called with the round's number, and its entry of the history where there was a look
     command         what the command line was asked for, kept in config.toml
     """
     simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
-                             allow_unsound, evaluate_every, target, command, checkpoint_every)  # fmt: skip
+                             clock, allow_unsound, evaluate_every, target, command, checkpoint_every)  # fmt: skip
     return simulation.run(out, resume, on_round)
 
 
 class _Simulation:
     def __init__(
         self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
-        validation: float, chunk: int | tuple[int, int] | None, exact: bool, allow_unsound: bool, evaluate_every: int,
-        target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
+        validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None, allow_unsound: bool,
+        evaluate_every: int, target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
     ) -> None:  # fmt: skip
-        require_kinds(algorithm, task, graph, device)
+        require_kinds(algorithm, task, graph, device, clock)
         require_numbers(
             {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}, target
         )
@@ -106,11 +110,12 @@ class _Simulation:
         pace = None if chunk is None else Pace(*chunk) if isinstance(chunk, tuple) else Pace.fixed(chunk)
         self.peers = Peers(task, torch.arange(n), n, seed, init, pace)
         self.link = InProcessLink(graph, exact)
+        self.timeline = None if clock is None else Timeline(clock, n)
         self.seconds = {"train": 0.0, "exchange": 0.0, "evaluate": 0.0}
         self.settings = resolved(algorithm, task, graph, self.peers, {
             "rounds": rounds, "seed": seed, "device": device, "init": init, "validation": validation,
             "evaluate_every": evaluate_every, "target": target, "exact": exact, "allow_unsound": allow_unsound,
-            "notes": self.notes,
+            "clock": described(clock), "notes": self.notes,
         }, command)  # fmt: skip
         self.looker = Looker(algorithm, self.peers, self.link)
         self.history: list[Entry] = []
@@ -125,6 +130,7 @@ class _Simulation:
             if folder is not None:
                 folder.require_empty()
             self.algorithm.start(self.peers, self.link)
+            self._tick(0)
         require_state(self.peers)
         written, cost = time.perf_counter(), 0.0
         for t in range(self.first_round, self.rounds):
@@ -174,6 +180,7 @@ class _Simulation:
                 entry |= self.looker.trained()
         with self._timed("exchange"):
             self.algorithm.exchange(peers, link)
+        self._tick(t)
         peers.round = t + 1
         if not looked:
             return None
@@ -185,8 +192,14 @@ class _Simulation:
                 f"{1 / entry['mass']:.0f} times the given one; use more out-neighbours or a smaller lr.",
                 stacklevel=4,
             )
+        if self.timeline is not None:
+            entry["clock"] = self.timeline.cost(link.traffic)
         entry["seconds"] = {name: round(value, 6) for name, value in self.seconds.items()}
         return entry
+
+    def _tick(self, t: int) -> None:
+        if self.timeline is not None:
+            self.timeline.round(t, self.link.round, self.peers.effort, self.link.traffic.said)
 
     def _require_finite(self, t: int) -> None:
         for phase, losses in self.peers.losses.items():
@@ -210,6 +223,8 @@ class _Simulation:
         tensors = {"rows": peers.rows}
         tensors |= {f"state/{name}": value for name, value in peers.state.items()}
         tensors |= {f"in_flight/{name}": value for name, value in self.link.in_flight.items()}
+        if self.timeline is not None:
+            tensors |= {f"clock/{name}": value for name, value in self.timeline.tensors().items()}
         pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
         meta = {"identity": self._identity, "traffic": self.link.traffic.as_dict(), "pace": pace,
                 "seconds": self.seconds}  # fmt: skip
@@ -223,9 +238,13 @@ class _Simulation:
         peers, device = self.peers, self.peers.rows.device
         tensors = {name: value.to(device) for name, value in saved.tensors.items()}
         peers.rows = tensors.pop("rows")
+        moments: dict[str, torch.Tensor] = {}
+        into = {"state": peers.state, "in_flight": self.link.in_flight, "clock": moments}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            (peers.state if kind == "state" else self.link.in_flight)[rest] = value
+            into[kind][rest] = value
+        if self.timeline is not None:
+            self.timeline.restore(moments)
         if saved.meta["pace"] is not None:
             peers.pace = Pace(*saved.meta["pace"])
         self.link.traffic = Traffic.from_dict(saved.meta["traffic"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from covey.report import svg, units
-from covey.report.record import Group
+from covey.report.record import Along, Group
 from covey.report.table import best, columns, notes
 
 
@@ -88,20 +88,26 @@ def _table(groups: Sequence[Group]) -> str:
 def _charts(groups: Sequence[Group]) -> str:
     metric = groups[0].first.metric
     show = _show(metric)
-    over_rounds = [_curve(group, place, metric, bits=False) for place, group in enumerate(groups)]
-    over_bits = [_curve(group, place, metric, bits=True) for place, group in enumerate(groups) if group.bits > 0]
-    silent = [(g.label, place, g.score("mixed")[0]) for place, g in enumerate(groups) if not g.bits]
+    over_rounds = [_curve(group, place, metric, lambda entry: entry["round"]) for place, group in enumerate(groups)]
     low = None if metric == "loss" else _lowest(over_rounds)
     named = f"{metric} after the exchange{'' if metric == 'loss' else ', %'}"
     charts = [svg.curves(over_rounds, "round", named, y_show=show, low=low)]
-    if over_bits:
-        charts.append(
-            svg.curves(over_bits, "bits sent over all links, logarithmic", named, x_show=units.bits, y_show=show,
-                       log_x=True, low=low, level=silent)
-        )  # fmt: skip
+    costs: list[tuple[str, Callable[[Group], float], Along, svg.Show]] = [
+        ("bits sent over all links", lambda g: g.bits, lambda e: e["bits"]["formula"]["links"], units.bits),
+        ("simulated time", lambda g: g.cost("seconds"), lambda e: e["clock"]["seconds"], units.seconds),
+        ("simulated energy", lambda g: g.cost("joules"), lambda e: e["clock"]["joules"], units.joules),
+    ]
+    level = False
+    for name, total, along, x_show in costs:
+        lines = [_curve(group, place, metric, along) for place, group in enumerate(groups) if total(group) > 0]
+        free = [(g.label, place, g.score("mixed")[0]) for place, g in enumerate(groups) if not total(g)]
+        if lines:
+            level = level or bool(free)
+            charts.append(svg.curves(lines, f"{name}, logarithmic", named, x_show=x_show, y_show=show, log_x=True,
+                                     low=low, level=free))  # fmt: skip
     note = "" if low is None or low <= 0 else f" The vertical axis begins at {show(low)}."
     figures = "".join(f"<figure><figcaption>{_text(named)}</figcaption>{chart}</figure>" for chart in charts)
-    dashes = " Dots: sends nothing." if over_bits and silent else ""
+    dashes = " Dots: costs nothing on this axis." if level else ""
     return (
         f'<section><h2>On the way</h2><div class="pair">{figures}</div>'
         f'<p class="caption">Mean over peers.{note}{dashes}</p></section>'
@@ -112,13 +118,12 @@ def _show(metric: str) -> svg.Show:
     return svg.plain if metric == "loss" else lambda value: f"{100 * value:.4g}"
 
 
-def _curve(group: Group, place: int, metric: str, bits: bool) -> svg.Curve:
+def _curve(group: Group, place: int, metric: str, along: Along) -> svg.Curve:
     """The mean over seeds, and the band from the lowest to the highest."""
-    found = [record.curve("mixed", metric) for record in group.records]
-    length = min(len(x) for x, _, _ in found)
-    columns = [[y[k] for _, _, y in found] for k in range(length)]
-    rounds, sent, _ = zip(*found, strict=True)
-    x = [statistics.fmean(one[k] for one in (sent if bits else rounds)) for k in range(length)]
+    found = [record.curve("mixed", metric, along) for record in group.records]
+    length = min(len(x) for x, _ in found)
+    columns = [[y[k] for _, y in found] for k in range(length)]
+    x = [statistics.fmean(one[k] for one, _ in found) for k in range(length)]
     y = [statistics.fmean(column) for column in columns]
     if len(found) == 1:
         return svg.Curve(group.label, place, x, y)

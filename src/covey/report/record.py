@@ -15,6 +15,7 @@ from covey.engine import Run
 from covey.errors import BadInput
 
 Entry = dict[str, Any]
+Along = Callable[[Entry], float]  # where an entry of the history lies on a horizontal axis
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,10 @@ class Record:
         """The models that were judged: trained, mixed, average, and those of the method's own."""
         return list(self.summary["loss"])
 
-    def curve(self, point: str, metric: str) -> tuple[list[int], list[float], list[float]]:
-        """Rounds, bits by the formula on all links, values."""
+    def curve(self, point: str, metric: str, along: Along) -> tuple[list[float], list[float]]:
+        """What an axis takes, and the metric, of every look."""
         seen = [entry for entry in self.history if point in entry]
-        return (
-            [entry["round"] for entry in seen],
-            [entry["bits"]["formula"]["links"] for entry in seen],
-            [entry[point][metric] for entry in seen],
-        )
+        return [along(entry) for entry in seen], [entry[point][metric] for entry in seen]
 
     @property
     def key(self) -> str:
@@ -122,9 +119,19 @@ class Group:
     def seconds(self) -> float:
         return self.over_seeds(lambda one: sum(one.summary["seconds"].values()))[0]
 
-    def to_target(self, point: str) -> tuple[float | None, int]:
-        """The mean number of rounds to the target over the seeds that reached it, and how many did."""
-        rounds = [record.summary["rounds_to_target"][point] for record in self.records]
+    @property
+    def clocked(self) -> bool:
+        """Whether these runs had a clock."""
+        return "clock" in self.first.summary
+
+    def cost(self, name: str) -> float:
+        """Simulated `seconds`, or `joules`."""
+        return self.over_seeds(lambda one: one.summary["clock"][name])[0] if self.clocked else 0.0
+
+    def to_target(self, point: str, what: str = "rounds_to_target") -> tuple[float | None, int]:
+        """The mean number of rounds (or simulated seconds) to the target over the seeds that reached it, and how many
+        did."""
+        rounds = [record.summary[what][point] for record in self.records]
         reached = [value for value in rounds if value is not None]
         return (statistics.fmean(reached) if reached else None), len(reached)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
@@ -35,6 +35,8 @@ def comparison(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "rounds_to_target": [record.summary["rounds_to_target"] for record in group.records],
             "bits": [record.summary["bits"] for record in group.records],
             "seconds": [record.summary["seconds"] for record in group.records],
+            **{name: [record.summary[name] for record in group.records]
+               for name in ("clock", "seconds_to_target") if name in first},
             "notes": notes(group),
         })  # fmt: skip
     return rows
@@ -61,6 +63,7 @@ def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
     found = {"after exchange": scores("mixed", "last"), "after training": scores("trained", "last")}
     if metric != "loss":
         found["worst tenth"] = scores("mixed", "worst_decile")
+    target = None
     targets = {group.first.summary["rounds_to_target"]["target"] for group in groups}
     if len(targets) > 1:  # not to be compared
         found["rounds to target"] = [(_apart(group), math.nan) for group in groups]
@@ -68,7 +71,21 @@ def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
         found[_to(target, metric)] = [_rounds(group) for group in groups]
     found["bits sent"] = [(units.bits(group.bits), math.nan) for group in groups]
     found["seconds"] = [(units.seconds(group.seconds), math.nan) for group in groups]
+    if any(group.clocked for group in groups):
+        found |= _simulated(groups, target)
     return found
+
+
+def _simulated(groups: Sequence[Group], target: float | None) -> dict[str, list[Cell]]:
+    """By the clock: how long the whole run takes, and where a target is common, how long until it is reached."""
+    found = {"simulated time": [(units.seconds(g.cost("seconds")) if g.clocked else "–", math.nan) for g in groups]}
+    if target is not None:
+        found["simulated to target"] = [_clocked(group) for group in groups]
+    return found
+
+
+def _clocked(group: Group) -> Cell:
+    return _reached(group, "seconds_to_target", units.seconds) if group.clocked else ("–", math.nan)
 
 
 def _to(target: float, metric: str) -> str:
@@ -76,11 +93,15 @@ def _to(target: float, metric: str) -> str:
 
 
 def _rounds(group: Group) -> Cell:
-    mean, reached = group.to_target("mixed")
+    return _reached(group, "rounds_to_target", lambda mean: f"{mean:.0f}")
+
+
+def _reached(group: Group, what: str, show: Callable[[float], str]) -> Cell:
+    mean, reached = group.to_target("mixed", what)
     if mean is None:
         return "–", math.nan
     part = "" if reached == len(group.records) else f" ({reached} of {len(group.records)})"
-    return f"{mean:.0f}{part}", math.nan if part else -mean
+    return f"{show(mean)}{part}", math.nan if part else -mean
 
 
 def _apart(group: Group) -> str:
@@ -147,6 +168,13 @@ def summary_table(record: Record) -> Table:
                               f"{units.bits(bits['busiest'])} in a round")  # fmt: skip
     parts = ", ".join(f"{name} {units.seconds(value)}" for name, value in summary["seconds"].items())
     made.add_row("seconds", parts)
+    if "clock" in summary:
+        spent = summary["clock"]
+        text = f"{units.seconds(spent['seconds'])} until the slowest peer is ready, {units.seconds(spent['mean'])} mean"
+        made.add_row("simulated time", text + (f"; {units.joules(spent['joules'])}" if spent["joules"] else ""))
+        if target["target"] is not None:
+            reached = summary["seconds_to_target"]["mixed"]
+            made.add_row("simulated to target", "not reached" if reached is None else units.seconds(reached))
     for note in summary["notes"]:
         made.add_row("note", Text(note, style="yellow"))
     return made

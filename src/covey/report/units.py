@@ -16,7 +16,17 @@ def bits(value: float) -> str:
     return ""
 
 
+def joules(value: float) -> str:
+    """0.0123 -> 12.3 mJ."""
+    for scale, unit in ((1e-6, "µJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")):
+        if value < 999.5 * scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e6:.3g} MJ"
+
+
 def seconds(value: float) -> str:
+    if 0 < value < 0.1:
+        return f"{1000 * value:.3g} ms"
     if value < 100:
         return f"{value:.1f} s"
     if value < 6000:

@@ -1,0 +1,56 @@
+"""From `--bandwidth 100k --latency 0.02 …` to the clock of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from covey.cli.settings import Settings
+from covey.engine.clock import Clock, Row
+from covey.errors import BadInput
+
+_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
+def clock_of(settings: Settings, peers: int) -> Clock | None:
+    """The clock that the settings describe, None where nothing is said of time or energy."""
+    s = settings
+    given: dict[str, Any] = {
+        "uplink": s.uplink,
+        "step_seconds": _numbers("--step-seconds", s.step_seconds, peers, _seconds),
+        "message_seconds": s.message_seconds,
+        "bandwidth": _numbers("--bandwidth", s.bandwidth, peers, bits_per_second),
+        "latency": s.latency,
+        "joules_per_bit": s.joules_per_bit,
+        "joules_per_step": s.joules_per_step,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    if list(known) == ["uplink"]:
+        raise BadInput(f"--uplink {s.uplink} says how a line is shared; say also how fast it is: --bandwidth 100k.")
+    return Clock(**known) if known else None
+
+
+def bits_per_second(text: str) -> float:
+    """100k -> 100 000."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([kMG]?)", text.strip())
+    if found is None:
+        raise BadInput(f"--bandwidth {text} is no number of bits per second, such as 100k, 2.5M or 1G.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"--step-seconds {text} is no number of seconds, such as 0.01.") from None
+
+
+def _numbers(flag: str, text: str | None, peers: int, read: Callable[[str], float]) -> float | Row | None:
+    """One number for all, or one for each of some groups of peers: 0.01,0.02,0.05."""
+    if text is None:
+        return None
+    values = [read(part) for part in text.split(",")]
+    if len(values) > peers:
+        raise BadInput(f"{flag} {text} names {len(values)} groups of {peers} peers; name at most one for each peer.")
+    return values[0] if len(values) == 1 else Clock.groups(peers, values)
