@@ -100,12 +100,19 @@ class Link(ABC):
         """What each row gives to those it hears in this round: [rows, slots], 0 where empty. Nothing is sent."""
         return self._slots()[1]
 
+    def weight_heard(self) -> Tensor:
+        """Σ_j w_ij of each row, oneself included: 1 but for pushed weights. [rows]. Nothing is sent."""
+        return self._own_weights() + self.weights().sum(1)
+
     def neighbours(self) -> Tensor:
         """Whom each row hears in this round: int64 [rows, slots], -1 where empty; the slots of `gather`."""
         return self._slots()[0]
 
     @abstractmethod
     def _slots(self) -> tuple[Tensor, Tensor]: ...
+
+    @abstractmethod
+    def _own_weights(self) -> Tensor: ...
 
 
 class InProcessLink(Link):
@@ -172,6 +179,9 @@ class InProcessLink(Link):
         if self._senders is None or self._senders[0] is not weights:
             self._senders = (weights, *weights.senders())
         return self._senders[1], self._senders[2]
+
+    def _own_weights(self) -> Tensor:
+        return self.round.weights.diagonal()
 
     def _count(self, messages: list[Message], wait: bool = True) -> None:
         formula = torch.stack([m.formula for m in messages]).sum(0)

@@ -76,6 +76,8 @@ CASES = (
     Case("squarm", a.SQuARM(STEP, compress.SignTopK(0.2), 0.3, trigger.norm(5.0, per="tensor")), _ring),
     Case("dfedalt-each", a.DFedAlt(HEAD, BODY, by=Compressed(compress.QTopK(0.3), 0.5, copies="each")), _ring),
     Case("dfedpgp-compressed", a.DFedPGP(HEAD, BODY, by=CompressedPush(compress.Sign(), 0.5)), _fixed_push),
+    Case("dfedavg-auto", a.DFedAvg(STEP, by=Compressed(compress.TopK(0.3))), _ring),
+    Case("dfedpgp-auto", a.DFedPGP(HEAD, BODY, by=CompressedPush(compress.TopK(0.3))), _fixed_push),
     Case("dfedavg-feedback", a.DFedAvg(STEP, by=ErrorFeedback(compress.TopK(0.5), 0.3)), _gossip),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),
     Case("fedavgm", a.FedAvgM(BODY, beta=0.5), _server, server=True),

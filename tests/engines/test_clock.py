@@ -22,7 +22,7 @@ from engines.table import CASES, Case, task
 
 def said(bits: Sequence[float], whole: float = 0.0, wait: bool = True) -> Said:
     sent = torch.tensor(bits, dtype=torch.float64)
-    return Said(sent, sent, whole, wait)
+    return Said(sent, sent, (whole, whole), wait)
 
 
 def rounds(clock: Clock, graph: Graph, gradients: Sequence[int], *exchanges: Said, times: int = 1) -> list[list[float]]:
@@ -290,6 +290,6 @@ def test_refused_in_one_sentence(name: str) -> None:
 def test_energy_is_that_of_the_ledger() -> None:
     traffic, timeline = Traffic(), Timeline(Clock(joules_per_bit=2.0, joules_per_step=3.0), 4)
     hub, bits = graphs.server(4, 1.0).round(0), torch.tensor([10.0, 20.0, 30.0, 40.0])
-    traffic.count(hub, bits, bits, 50.0)
+    traffic.count(hub, bits, bits, (50.0, 50.0))
     timeline.round(0, hub, torch.tensor([1, 2, 3, 4]), traffic.said)
     assert timeline.cost(traffic)["joules"] == 2.0 * (100 + 4 * 50) + 3.0 * 10

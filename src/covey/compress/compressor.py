@@ -11,7 +11,9 @@ from torch import Tensor
 from covey.compress.forms import Chosen, Form
 from covey.compress.message import Message, Sparse
 from covey.errors import BadInput
-from covey.randomness import key
+from covey.randomness import key, normal
+
+_TRIED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,22 @@ class Compressor(ABC):
     def whole(self) -> bool:
         """Whether it is meant for the whole vector rather than for each tensor of a model."""
         return False
+
+    def kept(self, tensors: list[int]) -> float:
+        """The share of the energy of standard normal numbers that it keeps, 1 − ‖C(x) − x‖² / ‖x‖², for tensors of
+        these sizes; of large ones a part is tried."""
+        wanted = [sum(tensors)] if self.whole else tensors
+        kept = 0.0
+        for place, d in enumerate(wanted):
+            size = min(d, _TRIED)
+            x = normal(key("kept", place)[None], size)
+            error = self.shrunk(d, size)(x, key("kept", place, 1)[None]).dense - x
+            kept += d / sum(wanted) * max(0.0, 1.0 - float(error.square().sum() / x.square().sum()))
+        return kept
+
+    def shrunk(self, d: int, size: int) -> Compressor:
+        """The compressor that does to `size` numbers what this one does to d."""
+        return self
 
     def require_fits(self, d: int) -> None:
         """Refuse vectors of d numbers that it cannot compress."""

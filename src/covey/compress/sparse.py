@@ -13,7 +13,7 @@ number for the whole vector (`k`), or a share of each tensor, rounded down but a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -41,6 +41,9 @@ class TopK(Compressor):
     @property
     def whole(self) -> bool:
         return self.k is not None
+
+    def shrunk(self, d: int, size: int) -> TopK:
+        return self if self.k is None else replace(self, k=max(1, round(self.k * size / d)))
 
     def require_fits(self, d: int) -> None:
         if self.k is not None and self.k > d:

@@ -8,7 +8,8 @@ A. Koloskova, S. U. Stich, M. Jaggi, *Decentralized stochastic optimization and 
 communication* (CHOCO), 2019; with a trigger it is the exchange of SPARQ-SGD and SQuARM-SGD. The mean over peers stays
 for every C, γ and trigger. `copies`: a peer needs only the sum s_i = Σ_j w_ij x̂_j, which it brings up to date by what
 it hears; "each" keeps every neighbour's copy, at a memory of degree times width, and gives the same numbers. Both need
-a graph that never changes: to a new neighbour the sum means nothing. C = Identity and γ = 1 is plain gossip.
+a graph that never changes: to a new neighbour the sum means nothing. Copies begin at zero, as in the papers, or at the
+first model, where that is `known` to be the same for all. C = Identity and γ = 1 is plain gossip.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor
 from covey.compress import Compressor, Message
 from covey.errors import BadInput
 from covey.exchange.exchange import Exchange
-from covey.exchange.gamma import Gamma, require_gamma, step_size
+from covey.exchange.gamma import Gamma, adapt, first_step, flags, require_gamma, watch
 from covey.graphs.soundness import Needs
 from covey.link import Link
 from covey.peers import Peers
@@ -39,51 +40,65 @@ class Compressed(Exchange):
     trigger: Trigger = always
     order: Literal["post", "pre"] = "post"
     copies: Literal["sum", "each"] = "sum"
+    known: bool = False
     needs: ClassVar[Needs] = "symmetric-fixed"
 
     def __post_init__(self) -> None:
         require_gamma(self.gamma)
+        if self.copies == "each" and self.gamma == "auto":
+            raise BadInput("gamma='auto' goes with copies='sum'; with copies='each' give a number, or 'usual'.")
         if self.order not in ("post", "pre") or self.copies not in ("sum", "each"):
             raise BadInput(f"order='{self.order}' is 'post' or 'pre', and copies='{self.copies}' is 'sum' or 'each'.")
 
     def start(self, peers: Peers, link: Link) -> None:
         self.compressor.require_fits(peers.shared.shape[1])
-        zero = torch.zeros_like(peers.shared)
-        peers.state["hat"] = zero
+        first = peers.shared.clone() if self.known else torch.zeros_like(peers.shared)
+        if self.known and not torch.equal(first, first[:1].expand_as(first)):
+            raise BadInput("known=True takes the first model for known, but peers start from different shared models.")
+        peers.state["hat"] = first
         if self.copies == "sum":
-            peers.state["sum"] = zero.clone()
+            peers.state["sum"] = link.weight_heard().to(first)[:, None] * first if self.known else first.clone()
         else:
-            peers.state["copies"] = zero.new_zeros(*link.neighbours().shape, zero.shape[1])
-        peers.state["gamma"] = step_size(self.gamma, self.compressor, peers, link)
+            slots = link.neighbours().shape[1]
+            peers.state["copies"] = first[:, None].repeat(1, slots, 1)
+        peers.state["gamma"] = first_step(self.gamma, self.compressor, peers, link)
+        if self.gamma == "auto":
+            watch(peers)
 
     def __call__(self, peers: Peers, link: Link) -> None:
         x, state = peers.shared, peers.state
         if self.order == "pre":
-            x = self.drawn(x, peers, link)
-        q = self.said(x - state["hat"], peers)
+            x = self.towards(peers, link).mul_(state["gamma"]).add_(x)
+        q = compressed(self.compressor, self.trigger, x - state["hat"], peers)
         q.add_to(state["hat"])
-        self.hear(q, peers, link)
-        peers.shared = self.drawn(x, peers, link) if self.order == "post" else x
+        heard = self.hear(q, peers, link)
+        if self.gamma == "auto" or self.order == "post":
+            drawn = self.towards(peers, link)
+            if heard is not None:
+                adapt(peers, link, heard, drawn, x - state["hat"])
+            if self.order == "post":
+                x = drawn.mul_(state["gamma"]).add_(x)
+        peers.shared = x
 
-    def said(self, gap: Tensor, peers: Peers) -> Message:
-        """C(x − x̂) where the trigger speaks."""
-        return compressed(self.compressor, self.trigger, gap, peers)
+    def hear(self, q: Message, peers: Peers, link: Link) -> Tensor | None:
+        """Bring what is kept of the neighbours' copies up to date; the neighbours' flags, where γ adapts."""
+        state = peers.state
+        if self.copies == "each":
+            state["copies"] = state["copies"] + link.gather(q).rows
+            return None
+        if self.gamma != "auto":
+            state["sum"] = link.mix(q, onto=state["sum"])
+            return None
+        state["sum"], heard = link.mix(q, flags(peers), onto=state["sum"])
+        return heard
 
-    def hear(self, q: Message, peers: Peers, link: Link) -> None:
-        if self.copies == "sum":
-            peers.state["sum"] = link.mix(q, onto=peers.state["sum"])
-        else:
-            peers.state["copies"] = peers.state["copies"] + link.gather(q).rows
-
-    def drawn(self, x: Tensor, peers: Peers, link: Link) -> Tensor:
-        """x + γ Σ_j w_ij (x̂_j − x̂_i), a new tensor."""
+    def towards(self, peers: Peers, link: Link) -> Tensor:
+        """Σ_j w_ij x̂_j − x̂_i, a new tensor."""
         hat = peers.state["hat"]
         if self.copies == "sum":
-            pull = peers.state["sum"] - hat
-        else:
-            weights = link.weights().to(hat)
-            pull = (weights[..., None] * (peers.state["copies"] - hat[:, None])).sum(1)
-        return pull.mul_(peers.state["gamma"]).add_(x)
+            return peers.state["sum"] - hat
+        weights = link.weights().to(hat)
+        return (weights[..., None] * (peers.state["copies"] - hat[:, None])).sum(1)
 
 
 def compressed(compressor: Compressor, trigger: Trigger, gap: Tensor, peers: Peers) -> Message:

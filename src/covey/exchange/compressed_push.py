@@ -20,6 +20,7 @@ from torch import Tensor
 from covey.compress import Message
 from covey.errors import BadInput
 from covey.exchange.compressed import Compressed
+from covey.exchange.gamma import flags
 from covey.graphs.soundness import Needs
 from covey.link import Link
 from covey.peers import Peers
@@ -40,10 +41,14 @@ class CompressedPush(Compressed):
         super().start(peers, link)
         peers.state["mass"] = peers.ones()
 
-    def hear(self, q: Message, peers: Peers, link: Link) -> None:
+    def hear(self, q: Message, peers: Peers, link: Link) -> Tensor | None:
         state = peers.state
-        state["sum"], heard = link.mix(q, state["mass"], carry=True, onto=state["sum"])
-        state["mass"] = state["mass"] + state["gamma"] * (heard - state["mass"])
+        if self.gamma == "auto":
+            state["sum"], mass, heard = link.mix(q, state["mass"], flags(peers), carry=True, onto=state["sum"])
+        else:
+            (state["sum"], mass), heard = link.mix(q, state["mass"], carry=True, onto=state["sum"]), None
+        state["mass"] = state["mass"] + state["gamma"] * (mass - state["mass"])
+        return heard
 
     def mass(self, peers: Peers) -> Tensor:
         return peers.state["mass"]

@@ -114,6 +114,13 @@ class Graph:
         rate = spectrum.second_modulus(weights, self.lattice, self.column_stochastic, self.symmetric)
         return 1.0 - rate, 1.0 - spectrum.least(weights)
 
+    def width(self) -> int:
+        """The rounds in which news reaches everybody on a fixed graph; refused where somebody is never reached."""
+        hops, _ = structure.diameter(self.round(0).weights, self.lattice)
+        if hops is None:
+            raise BadInput(f"Graph '{self.name}' is not connected: what one peer says never reaches all others.")
+        return hops
+
     def describe(self) -> dict[str, str | int | float | None]:
         """What is known of the graph: for tables, summaries and `covey list`."""
         facts: dict[str, str | int | float | None] = {

@@ -1,6 +1,6 @@
 """Graphs by name, as on the command line: `ring`, `torus:8x8`, `random_directed:10:pull`, `server:0.1:size`.
 
-`:fixed` at the end keeps the first round of a changing graph.
+`:fixed` at the end keeps the first connected round of a changing graph.
 """
 
 from __future__ import annotations

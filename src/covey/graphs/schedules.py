@@ -19,10 +19,11 @@ from covey.errors import BadInput
 from covey.graphs import rules
 from covey.graphs.builders import at_least_one, doublings, with_seed
 from covey.graphs.graph import Graph, Round, always, everybody
+from covey.graphs.structure import union_connected
 from covey.graphs.weights import SameRow, Sparse
 from covey.randomness import bits, choose, key, permutations
 
-_TRIES = 64  # to repair a pair before all pairs are drawn anew
+_TRIES = 64  # to repair a pair before all pairs are drawn anew; to find a connected round
 
 
 def one_peer_exponential(n: int) -> Graph:
@@ -73,7 +74,7 @@ def random_undirected(n: int, k: int, seed: int | None = None) -> Graph:
 
 
 def fixed(graph: Graph) -> Graph:
-    """The first round of a changing graph, in every round: what keeps public copies needs a graph that stays."""
+    """The first connected round of a changing graph, in every round: public copies need a graph that stays."""
     if graph.fixed:
         return graph
     bind = None if graph.bind is None else partial(_bind_and_fix, graph.bind)
@@ -85,7 +86,10 @@ def _bind_and_fix(bind: Callable[[int, Tensor], Graph], seed: int, sizes: Tensor
 
 
 def _first_of(draw: Callable[[int], Round], t: int) -> Round:
-    return draw(0)
+    for now in map(draw, range(_TRIES)):
+        if union_connected([now.weights]):
+            return now
+    raise BadInput(f"None of {_TRIES} rounds of the graph is connected by itself; give each peer more neighbours.")
 
 
 def server(n: int, sample: float = 1.0, weights: str = "equal", seed: int | None = None) -> Graph:
