@@ -7,7 +7,7 @@ run.summary()
 
 __version__ = "0.1.0"
 
-from covey import algorithms, data, exchange, graphs, models
+from covey import algorithms, data, exchange, graphs, models, transfer
 from covey.engine import Run, simulate
 from covey.errors import (
     BadInput,
@@ -36,4 +36,5 @@ __all__ = [
     "graphs",
     "models",
     "simulate",
+    "transfer",
 ]

@@ -1,0 +1,86 @@
+"""Which of many sources help a target: those that lower the error on samples that no head was fitted to.
+
+    S ← ∅;   repeat   S ← S ∪ {i}  for the i whose head on dictionary(S ∪ {i}) errs least on the held-out samples,
+             while that is better than before by more than `caution` standard errors of the paired difference
+
+Singh, *Towards Efficient Federated Learning*, 6.4, names the choice as an open question; this is plain forward
+selection, judged out of sample. It adds one source at a time, so two sources of which neither helps alone are not
+found. The held-out samples are used up by it: what is reported needs others. Not a weighting of sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from covey.errors import BadInput
+from covey.transfer.dictionary import dictionary
+from covey.transfer.given import Numbers, columns, require_inputs, samples
+from covey.transfer.leastsquares import least_squares
+from covey.transfer.phases import fit_head
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen.
+
+    sources   their positions, the most useful first; empty where none helps
+    errors    mean squared error on the held-out samples with the first 0, 1, … of them; with 0, only what is always
+              there, else θ = 0
+    scratch   the same for the interpolator of smallest norm, which uses no source
+    """
+
+    sources: tuple[int, ...]
+    errors: tuple[float, ...]
+    scratch: float
+
+    @property
+    def helps(self) -> bool:
+        """Whether the chosen sources beat both nothing and learning from scratch."""
+        return len(self.sources) > 0 and self.errors[-1] < self.scratch
+
+
+def choose(X: Numbers, y: Numbers, sources: Sequence[Numbers], X_held: Numbers, y_held: Numbers, *,
+           always: Sequence[Numbers] = (), caution: float = 1.0) -> Choice:  # fmt: skip
+    """Chooses among representations B_i [d, k_i] for a target with samples X, y to fit heads to, and X_held, y_held to
+    judge by. `always`: representations that are in the dictionary whatever is chosen, such as one's own."""
+    x, y = samples(X, y)
+    x_held, y_held = samples(X_held, y_held, "held-out ")
+    require_inputs(x.shape[1], x_held, "the target")
+    if caution < 0:
+        raise BadInput(f"caution={caution} must be 0 or more standard errors.")
+    offered = [columns(B, f"B_{i + 1}") for i, B in enumerate(sources)]
+    for B in offered:
+        require_inputs(len(B), x, "a representation")
+
+    def judge(bases: Sequence[Numbers]) -> Tensor:
+        if not any(bool(columns(B, "B").any()) for B in bases):
+            return _squares(y_held)
+        return _squares(y_held - x_held @ fit_head(x, y, dictionary(bases)).theta)
+
+    chosen: list[int] = []
+    have: list[Numbers] = list(always)
+    best = judge(have)
+    errors = [float(best.mean())]
+    while len(chosen) < len(offered):
+        left = [i for i in range(len(offered)) if i not in chosen]
+        judged = [judge([*have, offered[i]]) for i in left]
+        at = min(range(len(left)), key=lambda j: float(judged[j].mean()))
+        gain = best - judged[at]
+        error = float(gain.std()) / len(gain) ** 0.5 if len(gain) > 1 else 0.0
+        if not float(gain.mean()) > caution * error:
+            break
+        best = judged[at]
+        chosen.append(left[at])
+        have.append(offered[left[at]])
+        errors.append(float(best.mean()))
+    scratch = float(_squares(y_held - x_held @ least_squares(x, y).solution).mean())
+    return Choice(tuple(chosen), tuple(errors), scratch)
+
+
+def _squares(difference: Tensor) -> Tensor:
+    """The squared error of each sample, over all outputs."""
+    return torch.as_tensor(difference).square().reshape(len(difference), -1).sum(1)
