@@ -50,17 +50,17 @@ class Borrowed:
         return _features(self.networks, self.part, x) @ self.head.theta
 
 
-def borrow(peers: Peers, link: Link, head: str, *, caution: float = 1.0) -> list[Borrowed]:
+def borrow(peers: Peers, link: Link, head: str, *, level: float = 0.05) -> list[Borrowed]:
     """A model per row of `peers`. `head` names the part of the module whose input is the representation; every
     parameter before it must be shared. The choice needs a validation part of the data, as simulate(validation=0.2)
     sets aside."""
     task, data = _require_networks(peers, head)
     said = link.gather(peers.shared)
-    return [_borrow(peers, task, data, i, said.peers[i], said.rows[i], head, caution) for i in range(len(peers))]
+    return [_borrow(peers, task, data, i, said.peers[i], said.rows[i], head, level) for i in range(len(peers))]
 
 
 def _borrow(peers: Peers, task: ModuleTask, data: Federated, i: int, ids: Tensor, shared: Tensor, head: str,
-            caution: float) -> Borrowed:  # fmt: skip
+            level: float) -> Borrowed:  # fmt: skip
     there = ids >= 0
     rows = peers.rows[i].expand(1 + int(there.sum()), -1).clone()  # heads in it are peer i's own, and are not used
     rows[1:, task.layout.shared] = shared[there.to(shared.device)]
@@ -72,7 +72,7 @@ def _borrow(peers: Peers, task: ModuleTask, data: Federated, i: int, ids: Tensor
     Y, Y_held = _outputs(y, data.classes), _outputs(y_held, data.classes)
     width = (X.shape[1] - 1) // len(networks)
     own, *theirs = blocks([1 + width] + [width] * (len(networks) - 1))
-    choice = choose(X, Y, theirs, X_held, Y_held, always=[own], caution=caution)
+    choice = choose(X, Y, theirs, X_held, Y_held, always=[own], level=level)
     used = [own, *(theirs[s] for s in choice.sources)]
     fit = fit_head(X, Y, dictionary(used))
     sources = tuple(int(ids[there][s]) for s in choice.sources)

@@ -37,7 +37,7 @@ def excess_risk(theta: Numbers, truth: Numbers, covariance: Numbers) -> Tensor:
         raise BadInput(
             f"The covariance has the shape {tuple(S.shape)}; for models of {len(gap)} inputs it is [d] or [d, d]."
         )
-    moved = S @ gap if S.dim() == 2 else (S * gap.T).T
+    moved = S @ gap if S.dim() == 2 else S.view(-1, *(1,) * (gap.dim() - 1)) * gap
     return (gap * moved).sum(0)
 
 
@@ -61,21 +61,22 @@ def effective_ranks(covariance: Numbers, n: int, b: float = 1.0) -> EffectiveRan
     S = numbers(covariance, "covariance")
     if S.dim() == 2 and S.shape[0] == S.shape[1] and torch.allclose(S, S.T, rtol=1e-9, atol=1e-12):
         values = torch.linalg.eigvalsh(S)
+        rounding = len(values) * torch.finfo(torch.float64).eps * float(values.abs().max())
+        values = torch.where(values.abs() <= rounding, 0.0, values)
     elif S.dim() == 1 and len(S):
         values = S
     else:
         raise BadInput(
             f"The covariance has the shape {tuple(S.shape)}; give a symmetric [d, d], or its eigenvalues [d]."
         )
-    rounding = len(values) * torch.finfo(torch.float64).eps * float(values.abs().max())
-    if float(values.min()) < -rounding or float(values.max()) <= 0:
+    if float(values.min()) < 0 or float(values.max()) == 0:
         raise BadInput(
             f"The covariance has eigenvalues from {float(values.min()):.3g} to {float(values.max()):.3g}; none may be "
             "negative, and not all zero."
         )
     if n < 1 or b < 1:
         raise BadInput(f"n={n} and b={b}: there must be at least one sample, and b is at least 1.")
-    values = torch.where(values.abs() <= rounding, 0.0, values).sort(descending=True).values
+    values = values.sort(descending=True).values
     tail = values.flip(0).cumsum(0).flip(0)  # Σ_{i>k} λ_i, summed from the smallest
     squares = values.square().flip(0).cumsum(0).flip(0)
     r = torch.where(values > 0, tail / values, 0.0)
