@@ -3,9 +3,12 @@ loops, on problems small and well conditioned enough for them; the package itsel
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,6 +204,18 @@ def test_stopped_descent_says_that_it_is_no_phase_2() -> None:
     for _ in range(3):
         naive = naive - rate * (2 / 8) * X.T @ (X @ naive - y)
     assert near(early.theta, naive)
+
+
+def test_the_recipe_knows_where_descent_is_after_so_many_steps() -> None:
+    file = Path(__file__).parents[2] / "recipes" / "dissertation_table_5_1.py"
+    spec = importlib.util.spec_from_file_location("table_5_1", file)
+    assert spec is not None and spec.loader is not None
+    recipe = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = recipe
+    spec.loader.exec_module(recipe)
+    X, y, one = random(8, 8, seed=1), random(8, 2, seed=2), random(8, 2, seed=3)
+    for steps, theta in zip((1, 7, 50), recipe.after(X, y, one, (1, 7, 50)), strict=True):
+        assert near(theta, descend(X, y, one, steps=steps).theta)
 
 
 def test_at_n_equal_d_phase_2_solves_the_square_system() -> None:

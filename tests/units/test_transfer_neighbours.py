@@ -47,7 +47,7 @@ def covey_of(task: Task, graph: Graph) -> Rounds:
 
 
 def lend(run: Rounds) -> list[Borrowed]:
-    return borrow(run.peers, run.link, "head")
+    return borrow(run.peers, run.link, "head", level=0.05)
 
 
 def test_the_neighbour_that_helps_is_found_and_fitted_as_phase_1_on_the_dictionary() -> None:
@@ -64,6 +64,13 @@ def test_the_neighbour_that_helps_is_found_and_fitted_as_phase_1_on_the_dictiona
     expected = torch.cat([torch.ones(len(x_test), 1), x_test], dim=1) @ theta
     assert float((mine.predict(x_test) - expected).abs().max()) < 1e-10
     assert float((mine.predict(x_test) - y_test).square().mean()) < 4 * 0.05**2 * (1 + 5 / (20 - 5 - 1))
+
+
+def test_without_a_choice_every_neighbour_lends_and_no_validation_is_needed() -> None:
+    run = covey_of(linear_networks(validation=False), ring(PEERS))
+    models = borrow(run.peers, run.link, "head")
+    assert [(m.sources, m.choice) for m in models] == [((1, 3), None), ((0, 2), None), ((1, 3), None), ((0, 2), None)]
+    assert models[0].head.theta.shape == (1 + 3 * WIDTH, 1) and models[0].head.unique
 
 
 def test_only_neighbours_lend() -> None:

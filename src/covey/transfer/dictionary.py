@@ -49,6 +49,9 @@ def _basis(B: Tensor, tolerance: float) -> Tensor:
     """An orthonormal basis of what the columns span, the most shared direction first."""
     if B.shape[1] == 0:
         return B
+    away = B.T @ B - torch.eye(B.shape[1], dtype=B.dtype, device=B.device)
+    if float(away.abs().max()) <= len(B) * torch.finfo(B.dtype).eps:
+        return B  # it is one already, as blocks of features and the B of `learn_source` are
     U, s, _ = torch.linalg.svd(B, full_matrices=False)
     return U[:, s > max(fraction_of_spread(tolerance, B) * float(s[0]), 0.0)]
 

@@ -45,7 +45,7 @@ def penultimate(module: nn.Module, head: str, x: Tensor) -> Tensor:
     return seen[0].flatten(1).to(torch.float64)
 
 
-def blocks(widths: Sequence[int]) -> list[Tensor]:
+def blocks(widths: Sequence[int], like: Tensor) -> list[Tensor]:
     """B_i [Σ widths, widths_i] for features that lie beside each other: the coordinates of each."""
-    eye = torch.eye(sum(widths), dtype=torch.float64)
+    eye = torch.eye(sum(widths), dtype=torch.float64, device=like.device)
     return list(eye.split(list(widths), dim=1))

@@ -1,7 +1,7 @@
 """Inside a covey: a peer with few samples uses its neighbours' representations beside its own.
 
     φ_j          what neighbour j's network gives its head; j sends its shared parameters, once, and no head
-    S_i          the neighbours whose φ_j lower peer i's error on its validation samples (`choose`); φ_i is always in
+    S_i          all neighbours; or those whose φ_j lower i's error on its validation samples (`choose`)
     ŵ_i          the head on [1, φ_i, φ_j : j ∈ S_i], by least squares on i's training samples (phase 1)
 
 Singh, *Towards Efficient Federated Learning*, 6.4: every device a target and a source at once. Classes are fitted as 0
@@ -34,13 +34,13 @@ class Borrowed:
     """One peer's model on its own and its neighbours' features.
 
     peer, sources   who it is, and the ids of the neighbours whose features it uses, the most useful first
-    choice          the errors on the validation samples, with 0, 1, … of them
+    choice          the errors on the validation samples, with 0, 1, … of them; None where all were taken unseen
     head            its theta is [1 + features, outputs]; where `unique` is False it is the one of smallest norm
     """
 
     peer: int
     sources: tuple[int, ...]
-    choice: Choice
+    choice: Choice | None
     head: Head
     networks: tuple[nn.Module, ...]
     part: str
@@ -50,36 +50,40 @@ class Borrowed:
         return _features(self.networks, self.part, x) @ self.head.theta
 
 
-def borrow(peers: Peers, link: Link, head: str, *, level: float = 0.05) -> list[Borrowed]:
+def borrow(peers: Peers, link: Link, head: str, *, level: float | None = None) -> list[Borrowed]:
     """A model per row of `peers`. `head` names the part of the module whose input is the representation; every
-    parameter before it must be shared. The choice needs a validation part of the data, as simulate(validation=0.2)
-    sets aside."""
-    task, data = _require_networks(peers, head)
+    parameter before it must be shared.
+
+    level=None takes every neighbour: the head of smallest norm bears useless features well, and a choice on a handful
+    of validation samples finds little. A number chooses, at that risk of taking a neighbour who does not help; it
+    needs a validation part of the data, as simulate(validation=0.2) sets aside."""
+    task, data = _require_networks(peers, head, level is not None)
     said = link.gather(peers.shared)
     return [_borrow(peers, task, data, i, said.peers[i], said.rows[i], head, level) for i in range(len(peers))]
 
 
 def _borrow(peers: Peers, task: ModuleTask, data: Federated, i: int, ids: Tensor, shared: Tensor, head: str,
-            level: float) -> Borrowed:  # fmt: skip
+            level: float | None) -> Borrowed:  # fmt: skip
     there = ids >= 0
     rows = peers.rows[i].expand(1 + int(there.sum()), -1).clone()  # heads in it are peer i's own, and are not used
     rows[1:, task.layout.shared] = shared[there.to(shared.device)]
     networks = tuple(_network(task, row) for row in rows)
-    assert data.validation is not None
     x, y = data.train.of(i)
-    x_held, y_held = data.validation.of(i)
-    X, X_held = _features(networks, head, x), _features(networks, head, x_held)
-    Y, Y_held = _outputs(y, data.classes), _outputs(y_held, data.classes)
+    X, Y = _features(networks, head, x), _outputs(y, data.classes)
     width = (X.shape[1] - 1) // len(networks)
-    own, *theirs = blocks([1 + width] + [width] * (len(networks) - 1))
-    choice = choose(X, Y, theirs, X_held, Y_held, always=[own], level=level)
-    used = [own, *(theirs[s] for s in choice.sources)]
+    own, *theirs = blocks([1 + width] + [width] * (len(networks) - 1), X)
+    choice, kept = None, tuple(range(len(theirs)))
+    if level is not None and data.validation is not None:
+        x, y = data.validation.of(i)
+        X_held, Y_held = _features(networks, head, x), _outputs(y, data.classes)
+        choice = choose(X, Y, theirs, X_held, Y_held, always=[own], level=level)
+        kept = choice.sources
+    used = [own, *(theirs[s] for s in kept)]
     fit = fit_head(X, Y, dictionary(used))
-    sources = tuple(int(ids[there][s]) for s in choice.sources)
-    keep = [0, *(s + 1 for s in choice.sources)]
+    sources = tuple(int(ids[there][s]) for s in kept)
     theta = torch.cat([B.T @ fit.theta for B in used])  # the coordinates of the networks that are kept, in their order
     return Borrowed(int(peers.ids[i]), sources, choice, Head(fit.w, theta, fit.rank, fit.unique),
-                    tuple(networks[k] for k in keep), head)  # fmt: skip
+                    tuple(networks[k] for k in (0, *(s + 1 for s in kept))), head)  # fmt: skip
 
 
 def _features(networks: tuple[nn.Module, ...], head: str, x: Tensor) -> Tensor:
@@ -98,14 +102,14 @@ def _outputs(y: Tensor, classes: int | None) -> Tensor:
     return y.reshape(len(y), -1).double() if classes is None else F.one_hot(y, classes).double()
 
 
-def _require_networks(peers: Peers, head: str) -> tuple[ModuleTask, Federated]:
+def _require_networks(peers: Peers, head: str, choosing: bool) -> tuple[ModuleTask, Federated]:
     task = peers.task
     if not isinstance(task, ModuleTask):
         raise BadInput("borrow() needs a task made by Task.from_module: a function has no representation to lend.")
-    if task.data.validation is None:
+    if choosing and task.data.validation is None:
         raise BadInput(
             "borrow() chooses sources on samples that nobody trained on, and there are none; set some aside: "
-            "covey.simulate(…, validation=0.2)."
+            "covey.simulate(…, validation=0.2), or take every neighbour (level=None)."
         )
     kept = [name for name in task.layout.members("personal", task.layout.parameters) if not name.startswith(f"{head}.")]
     if kept:
