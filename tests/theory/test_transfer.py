@@ -237,6 +237,18 @@ def test_a_repeated_sample_at_n_equal_d_does_not_explode() -> None:
     assert float(phase2(X, y, one).norm()) < 100
 
 
+def test_rows_that_repeat_up_to_the_rounding_of_their_type_do_not_explode() -> None:
+    X = random(6, 10, seed=1).float()
+    X[5] = X[0] / 3
+    assert float((3 * X[5] - X[0]).abs().max()) > 0  # float32 cannot say X/3
+    assert float(phase2(X, random(6, seed=2), torch.zeros(10)).norm()) < 10
+    assert fit_head(X, random(6, seed=2), random(10, 8, seed=3)).rank == 5
+
+
+def test_lists_are_not_rounded_to_float32() -> None:
+    assert phase2([[1.0]], [0.1], [0.0]).item() == pytest.approx(0.1, abs=1e-16)
+
+
 def test_contradicting_samples_are_met_half_way() -> None:
     """One input seen with labels 1 and 2: the best fit is 1.5, and of the models with it the closest."""
     two = phase2([[2.0, 0.0], [2.0, 0.0]], [1.0, 2.0], [5.0, 7.0])

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from covey.errors import BadInput
 from covey.transfer.dictionary import dictionary
-from covey.transfer.given import Numbers, columns, require_inputs, samples
+from covey.transfer.given import Numbers, columns, relative, require_inputs, samples
 from covey.transfer.leastsquares import least_squares
 from covey.transfer.phases import fit_head
 
@@ -54,6 +54,7 @@ def choose(X: Numbers, y: Numbers, sources: Sequence[Numbers], X_held: Numbers, 
     require_inputs(x.shape[1], x_held, "the target")
     if not 0 < level < 1:
         raise BadInput(f"level={level} must be between 0 and 1: the risk of taking a source that does not help.")
+    tolerance = relative(None, max(x.shape), X, *sources, *always)
     offered = [columns(B, f"B_{i + 1}") for i, B in enumerate(sources)]
     for B in offered:
         require_inputs(len(B), x, "a representation")
@@ -61,7 +62,7 @@ def choose(X: Numbers, y: Numbers, sources: Sequence[Numbers], X_held: Numbers, 
     def judge(bases: Sequence[Numbers]) -> Tensor:
         if not any(bool(columns(B, "B").any()) for B in bases):
             return _squares(y_held)
-        return _squares(y_held - x_held @ fit_head(x, y, dictionary(bases)).theta)
+        return _squares(y_held - x_held @ fit_head(x, y, dictionary(bases), tolerance=tolerance).theta)
 
     path: list[int] = []
     have: list[Numbers] = list(always)
@@ -76,7 +77,7 @@ def choose(X: Numbers, y: Numbers, sources: Sequence[Numbers], X_held: Numbers, 
     best = min(found, key=lambda squares: float(squares.mean()))
     enough = next(t for t, squares in enumerate(found) if not _beats(best, squares, level / max(len(offered), 1)))
     errors = tuple(float(squares.mean()) for squares in found[: enough + 1])
-    scratch = float(_squares(y_held - x_held @ least_squares(x, y).solution).mean())
+    scratch = float(_squares(y_held - x_held @ least_squares(x, y, tolerance).solution).mean())
     return Choice(tuple(path[:enough]), errors, scratch)
 
 

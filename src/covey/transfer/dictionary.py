@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from covey.errors import BadInput
-from covey.transfer.given import Numbers, columns, fraction_of_spread
+from covey.transfer.given import Numbers, columns, relative
 
 
 def dictionary(sources: Sequence[Numbers], *, rank: int | None = None, tolerance: float | None = None) -> Tensor:
@@ -34,8 +34,8 @@ def dictionary(sources: Sequence[Numbers], *, rank: int | None = None, tolerance
         )
     if rank is not None and rank < 1:
         raise BadInput(f"rank={rank} keeps no direction; give 1 or more, or leave it out.")
-    if tolerance is None:
-        tolerance = _rounding(sources, blocks)
+    size = max(len(blocks[0]), sum(B.shape[1] for B in blocks))
+    tolerance = relative(tolerance, size, *sources)
     bases = [_basis(B, tolerance) for B in blocks]
     V = _basis(torch.cat(bases, dim=1), tolerance)
     if V.shape[1] == 0:
@@ -53,10 +53,4 @@ def _basis(B: Tensor, tolerance: float) -> Tensor:
     if float(away.abs().max()) <= len(B) * torch.finfo(B.dtype).eps:
         return B  # it is one already, as blocks of features and the B of `learn_source` are
     U, s, _ = torch.linalg.svd(B, full_matrices=False)
-    return U[:, s > max(fraction_of_spread(tolerance, B) * float(s[0]), 0.0)]
-
-
-def _rounding(sources: Sequence[Numbers], blocks: Sequence[Tensor]) -> float:
-    types = [B.dtype for B in sources if isinstance(B, Tensor) and B.is_floating_point()]
-    coarsest = max((torch.finfo(t).eps for t in types), default=torch.finfo(torch.float64).eps)
-    return min(max(len(blocks[0]), sum(B.shape[1] for B in blocks)) * coarsest, 0.1)
+    return U[:, s > tolerance * s[0]]

@@ -19,7 +19,7 @@ from covey.errors import BadInput
 
 
 def penultimate(module: nn.Module, head: str, x: Tensor) -> Tensor:
-    """The features [n, k] of x, in float64 and in evaluation mode. The module is left as it was."""
+    """The features [n, k] of x, in the module's own type and in evaluation mode. The module is left as it was."""
     parts = dict(module.named_modules())
     if head not in parts or not head:
         known = ", ".join(name for name, _ in module.named_children())
@@ -42,7 +42,7 @@ def penultimate(module: nn.Module, head: str, x: Tensor) -> Tensor:
         raise BadInput(
             f"The part '{head}' is called {len(seen)} times in a pass; a head is called once, on all samples."
         )
-    return seen[0].flatten(1).to(torch.float64)
+    return seen[0].flatten(1)
 
 
 def blocks(widths: Sequence[int], like: Tensor) -> list[Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ Numbers = Tensor | Sequence[Any]  # or a numpy array: whatever torch.as_tensor t
 
 def numbers(values: Numbers, name: str) -> Tensor:
     """A float64 tensor of finite numbers."""
-    x = torch.as_tensor(values).detach().to(torch.float64)
+    x = _tensor(values).to(torch.float64)
     if not bool(x.isfinite().all()):
         raise BadInput(f"{name} holds {int((~x.isfinite()).sum())} entries that are no finite numbers; clean it first.")
     return x
@@ -48,12 +49,19 @@ def require_inputs(d: int, X: Tensor, name: str) -> None:
         raise BadInput(f"X has {X.shape[1]} inputs and {name} {d}; both must live in the same space of inputs.")
 
 
-def fraction_of_spread(tolerance: float | None, X: Tensor) -> float:
-    """What is left of a singular value by rounding, relative to the largest, unless `tolerance` says otherwise."""
+def relative(tolerance: float | None, size: int, *given: Numbers) -> float:
+    """What counts as zero, as a part of the largest singular value: `tolerance`, or else what rounding leaves of a zero
+    in a matrix of that size, in the coarsest type among what was given."""
     if tolerance is None:
-        return max(X.shape) * torch.finfo(X.dtype).eps
+        types = [_tensor(values).dtype for values in given]
+        return min(size * max(torch.finfo(t if t.is_floating_point else torch.float64).eps for t in types), 0.1)
     if not 0 <= tolerance < 1:
         raise BadInput(
             f"tolerance={tolerance} must be at least 0 and less than 1: a part of the largest singular value."
         )
     return tolerance
+
+
+def _tensor(values: Numbers) -> Tensor:
+    """Lists become float64, as numpy has it; torch would round them to float32."""
+    return values.detach() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))

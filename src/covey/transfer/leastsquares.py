@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from covey.transfer.given import fraction_of_spread
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -25,10 +23,11 @@ class Fit:
     rank: int
 
 
-def least_squares(X: Tensor, y: Tensor, tolerance: float | None = None) -> Fit:
-    """argmin ‖y − XΘ‖, the one of smallest norm where there are several. X [n, d]; y [n] or [n, outputs]."""
+def least_squares(X: Tensor, y: Tensor, tolerance: float) -> Fit:
+    """argmin ‖y − XΘ‖, the one of smallest norm where there are several. X [n, d]; y [n] or [n, outputs].
+    tolerance: see `covey.transfer.given.relative`."""
     U, s, Zt = torch.linalg.svd(X, full_matrices=False)
-    rank = int((s > fraction_of_spread(tolerance, X) * s[0]).sum()) if len(s) else 0
+    rank = int((s > tolerance * s[0]).sum()) if len(s) else 0
     coordinates = U[:, :rank].T @ (y if y.dim() == 2 else y[:, None]) / s[:rank, None]
     solution = Zt[:rank].T @ coordinates
     return Fit(solution if y.dim() == 2 else solution[:, 0], rank)

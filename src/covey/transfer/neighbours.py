@@ -47,7 +47,7 @@ class Borrowed:
 
     def predict(self, x: Tensor) -> Tensor:
         """[n, outputs]; for classes the largest is the prediction."""
-        return _features(self.networks, self.part, x) @ self.head.theta
+        return _features(self.networks, self.part, x).to(self.head.theta) @ self.head.theta
 
 
 def borrow(peers: Peers, link: Link, head: str, *, level: float | None = None) -> list[Borrowed]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from covey.errors import BadInput
-from covey.transfer.given import Numbers, columns, numbers, require_inputs, samples
+from covey.transfer.given import Numbers, columns, numbers, relative, require_inputs, samples
 from covey.transfer.leastsquares import least_squares
 
 
@@ -48,7 +48,7 @@ def fit_head(X: Numbers, y: Numbers, V: Numbers, *, tolerance: float | None = No
     require_inputs(len(basis), x, "V")
     if not bool(basis.any()):
         raise BadInput("The dictionary V has rank zero, so there is nothing to put a head on; give it a source.")
-    fit = least_squares(x @ basis, y, tolerance)
+    fit = least_squares(x @ basis, y, relative(tolerance, max(x.shape), X, V))
     return Head(fit.solution, basis @ fit.solution, fit.rank, fit.rank == basis.shape[1])
 
 
@@ -69,7 +69,7 @@ def phase2(X: Numbers, y: Numbers, theta: Numbers, *, tolerance: float | None = 
     """θ₂: of all models that fit the samples best, the one closest to `theta`. With noise in y it is worst at n₂ = d,
     the interpolation peak: that is the estimator, and no failure of the arithmetic."""
     x, y, theta = _start(X, y, theta)
-    return theta + least_squares(x, y - x @ theta, tolerance).solution
+    return theta + least_squares(x, y - x @ theta, relative(tolerance, max(x.shape), X)).solution
 
 
 @dataclass(frozen=True)

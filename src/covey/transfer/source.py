@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from covey.errors import BadInput
-from covey.transfer.given import Numbers, fraction_of_spread, samples
+from covey.transfer.given import Numbers, relative, samples
 from covey.transfer.leastsquares import least_squares
 
 
@@ -39,9 +39,10 @@ def learn_source(X: Numbers, y: Numbers, rank: int | None = None, *, tolerance: 
     if rank is not None and rank < 1:
         raise BadInput(f"rank={rank} leaves no representation; give 1 or more, or leave it out.")
     Y = y if y.dim() == 2 else y[:, None]
+    tolerance = relative(tolerance, max(x.shape), X)
     theta = least_squares(x, Y, tolerance).solution
     _, s, Zt = torch.linalg.svd(x @ theta, full_matrices=False)
-    k = int((s > fraction_of_spread(tolerance, x) * s[0]).sum())
+    k = int((s > tolerance * s[0]).sum())
     if k == 0:
         raise BadInput(
             "The source learned nothing: no output depends on any input; give it data with labels that vary."
