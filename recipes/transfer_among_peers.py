@@ -89,8 +89,8 @@ def page(found: dict[tuple[str, str, int], list[tuple[Tensor, float]]], seeds: l
         f"batch {WORK.batch}, lr {WORK.lr}, momentum {WORK.momentum}. **All poor**: every peer has so many samples. "
         "**Half rich**: every second peer has, the others keep all of theirs; the numbers are those of the "
         f"poor. Of all samples {100 * VALIDATION:.0f}% are held out, to choose by. The two settings, and that "
-        "`borrow` takes all neighbours unless told otherwise, were settled after a look at the test accuracies of seeds "
-        "10 and 11; the seeds shown played no part in it.",
+        "`borrow` takes all neighbours unless told otherwise, were settled after a look at the test accuracies of "
+        "seeds 10 and 11; the seeds shown played no part in it.",
         "",
         "Accuracy on the poor peers' own test data: mean over seeds ± standard error. **As trained**: the "
         "network itself. The others are heads by least squares, of smallest norm, on the network's **own features**, "
