@@ -7,7 +7,7 @@ run.summary()
 
 __version__ = "0.1.0"
 
-from covey import algorithms, compress, data, exchange, graphs, models, trigger
+from covey import algorithms, compress, data, exchange, graphs, models, transfer, trigger
 from covey.engine import Clock, Run, simulate
 from covey.errors import (
     BadInput,
@@ -38,5 +38,6 @@ __all__ = [
     "graphs",
     "models",
     "simulate",
+    "transfer",
     "trigger",
 ]
