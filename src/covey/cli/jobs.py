@@ -126,7 +126,7 @@ def _task(settings: Settings, seed: int) -> Task:
 def _personal(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
     """The head, unless the model is nothing else."""
     if settings.personal is not None:
-        return settings.personal or ()
+        return tuple(part.strip() for part in settings.personal.split(",") if part.strip())
     if all(name.startswith("head.") for name, _ in module.named_parameters()):
         warnings.warn(f"The model '{settings.model}' is all head, so all of it is shared.", stacklevel=2)
         return ()

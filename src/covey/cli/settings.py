@@ -23,7 +23,8 @@ class Settings:
     partition: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # dirichlet:0.1, pathological:2, iid, natural
     samples: int | None = None  # at most so many training samples per peer
     model: Annotated[str, arg(metavar="NAME")] = "mlp"  # a name of `covey list models`
-    personal: Annotated[str | None, arg(metavar="PREFIX")] = None  # what stays with its peer; by default the head
+    # what stays with its peer, as in classifier,head; by default the head
+    personal: Annotated[str | None, arg(metavar="PREFIX[,PREFIX]")] = None
 
     rounds: int = 50  # local training and an exchange, so many times
     seed: int = 0  # of the data's division, the model, the graph, the mini-batches
