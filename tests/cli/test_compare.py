@@ -145,7 +145,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     flags = (
         "data peers partition graph rounds seed out model samples lr steps epochs batch momentum nesterov weight-decay "
         "clip decay sam rho head-lr head-epochs head-steps with evaluate-every target init validation device chunk "
-        "exact allow-unsound seeds resume checkpoint-every quiet config"
+        "exact allow-unsound seeds resume checkpoint-every quiet config theory gradient-below similarity"
     )
     assert [flag for flag in flags.split() if f"--{flag}" not in said] == []
 

@@ -159,3 +159,23 @@ def test_several_prefixes_stay_personal(tmp_path: Path) -> None:
     assert run("run", "dfedalt", *options, "--out", tmp_path / "run") == 0
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["task"]["shared"] == 25 * 9 + 25 and config["task"]["personal"] == 52 * 25 * 9 + 52 + 52 * 4 * 10 + 10
+
+
+def test_theory_and_similarity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (*SMALL, "--rounds", 2, "--gradient-below", 100, "--similarity", "--target", 0.01)
+    assert run("run", "deprl", *options, "--out", tmp_path / "run") == 0
+    said = capsys.readouterr().out
+    for words in ("gradient at the mean model", "M(k) of DePRL, as printed", "gradient below 100", "since round 1, a",
+                  "mean cosine of two peers  ", "heads follow labels", "rounds to 1 %"):  # fmt: skip
+        assert words in said, words
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["theory"]["gradient_below"]["round"] == 1 and summary["seconds_to_target"]["mixed"] > 0
+    assert (tmp_path / "run" / "similarity.npz").exists()
+    assert [set(entry["theory"]) for entry in metrics(tmp_path / "run")] == [
+        {"M", "M_heads", "gradient", "shared", "heads"}
+    ] * 2
+    # It goes on, and ends where a run ends at which nobody looked so closely.
+    assert run("run", "--resume", tmp_path / "run", "--rounds", 3, "--quiet") == 0
+    plain = tmp_path / "plain"
+    assert run("run", "deprl", *SMALL, "--rounds", 3, "--out", plain, "--quiet") == 0
+    assert torch.equal(rows(tmp_path / "run"), rows(plain))

@@ -53,6 +53,7 @@ class Job:
             resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
             validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, allow_unsound=s.allow_unsound,
             checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
+            theory=s.theory, gradient_below=s.gradient_below, similarity=s.similarity,
         )  # fmt: skip
         return Record.of(run)
 

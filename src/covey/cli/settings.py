@@ -49,6 +49,9 @@ class Settings:
 
     evaluate_every: int = 1  # rounds between two looks at the test accuracy
     target: float | None = None  # accuracy whose first round is reported
+    theory: bool = False  # at every look: gradients over all data at the mean model, DePRL's M(k)
+    gradient_below: float | None = None  # report since when that gradient is smaller (asks for --theory)
+    similarity: bool = False  # cosines between peers at the end: labels, heads, representations (similarity.npz)
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
     validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
     device: str = "cpu"  # or cuda

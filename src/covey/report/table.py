@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -141,7 +141,11 @@ def summary_table(record: Record) -> Table:
         made.add_row(f"{metric} {words.get(point, point)}", text)
     target = summary["rounds_to_target"]
     if target["target"] is not None:
-        made.add_row(_to(target["target"], metric), str(target["mixed"] or "not reached"))
+        seconds = summary.get("seconds_to_target", {}).get("mixed")
+        after = "" if seconds is None else f", after {units.seconds(seconds)} of training and exchanging"
+        made.add_row(_to(target["target"], metric), f"{target['mixed'] or 'not reached'}{after}")
+    for name, text in _asked_for(summary):
+        made.add_row(name, text)
     bits = summary["bits"]
     made.add_row("bits sent", f"{units.bits(bits['formula']['links'])} over all links, busiest participant "
                               f"{units.bits(bits['busiest'])} in a round")  # fmt: skip
@@ -150,3 +154,30 @@ def summary_table(record: Record) -> Table:
     for note in summary["notes"]:
         made.add_row("note", Text(note, style="yellow"))
     return made
+
+
+def _asked_for(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What only some runs measure: --theory, --gradient-below, --similarity."""
+    theory = summary.get("theory", {})
+    if theory:
+        yield "gradient at the mean model", _number(theory["gradient"])
+    for name, words in (("M", "M(k) of DePRL, as printed"), ("M_heads", "M(k) with every head's gradient")):
+        if name in theory:
+            yield words, f"{_number(theory[name]['last'])}, mean over rounds {_number(theory[name]['mean'])}"
+    below = theory.get("gradient_below")
+    if below:
+        since = "not at the end"
+        if below["round"] is not None:
+            since = f"since round {below['round']}, after {units.seconds(below['seconds'])} of training and exchanging"
+        yield f"gradient below {below['threshold']:g}", since
+    cosines = dict(summary.get("similarity", {}))
+    follow = cosines.pop("heads_with_labels", None)
+    if cosines:
+        yield "mean cosine of two peers", ", ".join(f"{name} {_number(value)}" for name, value in cosines.items())
+    if follow is not None:
+        yield "heads follow labels", f"correlation {_number(follow)} of the cosines of all pairs"
+
+
+def _number(value: float | None) -> str:
+    """A summary that was read from its file has null where there was no number."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3g}"
