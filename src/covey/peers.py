@@ -14,6 +14,8 @@ from covey.training.local import Terms, Worker
 from covey.training.pace import Pace, measure
 from covey.training.sgd import SGD
 
+_PIECE = 512  # samples of a peer whose gradient is taken in one go
+
 
 class Peers:
     """The rows that this process hosts: all of them in a simulation, one on a real peer.
@@ -160,12 +162,20 @@ class Peers:
              purpose: str = "grad") -> Tensor:  # fmt: skip
         """∇F of every peer at its row (statistics columns are 0): over all its data, or over one batch of `local`."""
         point = self.rows if rows is None else rows
-        one = SGD(lr=0.0, batch=None if local is None else local.batch)
+        one = self._one_pass() if local is None else SGD(lr=0.0, batch=local.batch)
         gradient = torch.zeros_like(point)
         own = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
         gradient[:, self.task.layout.trained("all")] = own
         self.effort = self.effort + self.active
         return gradient
+
+    def _one_pass(self) -> SGD:
+        """All that each peer has: at once, or in pieces where that is much and the mean over pieces is the same."""
+        task = self.task
+        apart = task.loss_per_sample is not None and task.smallest_batch == 1
+        if apart and int(self.data.counts.max()) > _PIECE:
+            return SGD(lr=0.0, epochs=1, batch=_PIECE)
+        return SGD(lr=0.0)
 
     def _require_batches(self, local: SGD) -> None:
         smallest = self.task.smallest_batch

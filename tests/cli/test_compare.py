@@ -116,6 +116,9 @@ def test_list(what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         "models": list(models.NAMES),
     }
     assert names == wanted.get(what, names)
+    if what == "models":
+        assert run("list", what) == 0
+        assert "269 722 parameters for 3×32×32 pictures" in capsys.readouterr().out
     if what == "graphs":
         assert "ring" in names and "random_directed:K[:WEIGHTS]" in names
 
@@ -142,7 +145,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     flags = (
         "data peers partition graph rounds seed out model samples lr steps epochs batch momentum nesterov weight-decay "
         "clip decay sam rho head-lr head-epochs head-steps with evaluate-every target init validation device chunk "
-        "exact allow-unsound seeds resume checkpoint-every quiet config"
+        "exact allow-unsound seeds resume checkpoint-every quiet config theory gradient-below similarity"
     )
     assert [flag for flag in flags.split() if f"--{flag}" not in said] == []
 
@@ -159,3 +162,12 @@ def test_runs_of_one_method_are_told_apart(tmp_path: Path) -> None:
         "DFedAlt · full",
         f"DFedAlt · ring · {parent}/c",
     ]
+
+
+def test_runs_of_two_forms_of_a_network_are_no_repetitions_of_one(tmp_path: Path) -> None:
+    from covey.report import Record, grouped
+
+    small = ("--peers", 2, "--samples", 4, "--batch", 4, "--graph", "full", "--chunk", 1, "--rounds", 1, "--quiet")
+    for model in ("resnet20", "resnet20_gn"):
+        assert run("run", "dpsgd", *small, "--model", model, "--out", tmp_path / model) == 0
+    assert len(grouped([Record.read(tmp_path / model) for model in ("resnet20", "resnet20_gn")])) == 2

@@ -43,6 +43,7 @@ WRONG = {
     "nesterov": (["run", "dfedavg", "--nesterov"], "needs momentum"),
     "rounds": (["run", "local", "--rounds", "0"], "1 or more"),
     "checkpoints": (["run", "local", "--checkpoint-every", "0"], "checkpoint_every=0"),
+    "gradient": (["run", "local", "--gradient-below", "0"], "use a number above 0"),
     "target": (["run", "local", "--target", "nan"], "target=nan"),
     "server method among neighbours": (["run", "fedavg", "--graph", "ring"], "assumes a server"),
     "cta by push-sum": (

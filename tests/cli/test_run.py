@@ -11,6 +11,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -133,3 +134,48 @@ def test_as_a_module_and_in_a_pipe(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stderr == ""
     assert "fedavg  round 2/2" in done.stdout and "\x1b" not in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_next_characters_by_role(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer for each of some roles of a text under COVEY_DATA; nothing is said of how torch stacks an LSTM."""
+    text = np.frombuffer(b"To be, or not to be, that is the question:\n" * 60, np.uint8)
+    np.savez(
+        tmp_path / "shakespeare_roles.npz", text=text, ends=np.array([860, 1720, 2580]), role=np.array(list("abc"))
+    )
+    monkeypatch.setenv("COVEY_DATA", str(tmp_path))
+    options = ("--data", "shakespeare", "--partition", "natural", "--model", "char_lstm", "--peers", 2, "--steps", 1)
+    assert run("run", "dfedavg", *options, "--rounds", 1, "--batch", 2, "--samples", 4, "--out", tmp_path / "run") == 0
+    assert capsys.readouterr().err == ""
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["peers"], summary["data"], summary["partition"]) == (2, "shakespeare", "natural")
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["task"]["shared"] == 96 * 8 + 4 * 128 * (138 + 258) + 129 * 96 and config["task"]["personal"] == 0
+
+
+def test_several_prefixes_stay_personal(tmp_path: Path) -> None:
+    options = (*SMALL, "--model", "cnn_under", "--rounds", 1, "--personal", "body.3, head", "--quiet")
+    assert run("run", "dfedalt", *options, "--out", tmp_path / "run") == 0
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["task"]["shared"] == 25 * 9 + 25 and config["task"]["personal"] == 52 * 25 * 9 + 52 + 52 * 4 * 10 + 10
+
+
+def test_theory_and_similarity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (*SMALL, "--rounds", 2, "--gradient-below", 100, "--similarity", "--target", 0.01)
+    assert run("run", "deprl", *options, "--out", tmp_path / "run") == 0
+    said = capsys.readouterr().out
+    for words in ("gradient at the mean model", "M(k) of DePRL, as printed", "gradient below 100", "since round 1, a",
+                  "mean cosine of two peers  ", "heads follow labels", "rounds to 1 %"):  # fmt: skip
+        assert words in said, words
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["theory"]["gradient_below"]["round"] == 1 and summary["seconds_to_target"]["mixed"] > 0
+    assert (tmp_path / "run" / "similarity.npz").exists()
+    assert [set(entry["theory"]) for entry in metrics(tmp_path / "run")] == [
+        {"M", "M_heads", "gradient", "shared", "heads"}
+    ] * 2
+    # It goes on, and ends where a run ends at which nobody looked so closely.
+    assert run("run", "--resume", tmp_path / "run", "--rounds", 3, "--quiet") == 0
+    plain = tmp_path / "plain"
+    assert run("run", "deprl", *SMALL, "--rounds", 3, "--out", plain, "--quiet") == 0
+    assert torch.equal(rows(tmp_path / "run"), rows(plain))

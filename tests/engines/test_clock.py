@@ -234,8 +234,8 @@ def test_seconds_to_a_target() -> None:
     for point in ("mixed", "trained", "average"):
         first = summary["rounds_to_target"][point]
         seconds = None if first is None else run.history[first - 1]["clock"]["seconds"]
-        assert summary["seconds_to_target"][point] == seconds
-    assert summary["rounds_to_target"]["mixed"] is not None and summary["seconds_to_target"]["target"] == 0.5
+        assert summary["clock_to_target"][point] == seconds
+    assert summary["rounds_to_target"]["mixed"] is not None and summary["clock_to_target"]["target"] == 0.5
 
 
 @pytest.mark.parametrize("overlap", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import pickle
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
@@ -77,10 +78,11 @@ def test_chunks_change_rounding_only(case: Case) -> None:
 @every
 def test_looking_changes_nothing(case: Case) -> None:
     before = torch.get_rng_state()
-    looked = simulate(case, rounds=4, evaluate_every=1)
+    looked = simulate(case, rounds=4, evaluate_every=1, theory=True, similarity=True)
     assert torch.equal(before, torch.get_rng_state())
     assert_same(looked, simulate(case, rounds=4, evaluate_every=4))
     assert len(looked.history) == 4
+    assert all(math.isfinite(value) for entry in looked.history for value in entry["theory"].values())
 
 
 @every

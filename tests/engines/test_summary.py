@@ -30,7 +30,7 @@ def run(history: list[Entry], target: float | None = None) -> dict[str, Any]:
 def entry(round: int, accuracy: float, loss: float = 1.0, **more: object) -> Entry:
     point = {"accuracy": accuracy, "loss": loss, "std": accuracy / 10, "worst_decile": accuracy / 4}
     return {"round": round, "mixed": point, "average": {"accuracy": -accuracy, "loss": -loss}, "train_loss": loss / 2,
-            "consensus": loss / 8, "seconds": {"train": float(round)}, **more}  # fmt: skip
+            "consensus": loss / 8, "seconds": {"train": float(round), "exchange": 0.5}, **more}  # fmt: skip
 
 
 def test_last_best_and_spread_are_those_of_the_curve() -> None:
@@ -42,7 +42,7 @@ def test_last_best_and_spread_are_those_of_the_curve() -> None:
     assert found["loss"]["mixed"] == {"last": 2.0, "mean_last_10": 1.4375, "best": 0.25}
     assert found["accuracy"]["average"] == {"last": -0.75, "mean_last_10": -0.59375, "best": -0.25}
     assert found["loss"]["average"]["best"] == -3.0
-    assert (found["train_loss"], found["consensus"], found["seconds"]) == (1.0, 0.25, {"train": 4.0})
+    assert (found["train_loss"], found["consensus"], found["seconds"]) == (1.0, 0.25, {"train": 4.0, "exchange": 0.5})
 
 
 def test_what_is_unknown_is_not_the_best() -> None:

@@ -132,18 +132,23 @@ def _folders(given: Path) -> Sequence[Path]:
 
 
 def say(settings: List, console: Console) -> None:
-    rows: dict[str, Callable[[], list[tuple[str, str]]]] = {
+    rows: dict[str, Callable[[], list[tuple[str, ...]]]] = {
         "algorithms": lambda: [(name, _first_line(kind)) for name, kind in sorted(methods.known().items())],
-        "graphs": lambda: list(graphs.NAMES),
+        "graphs": lambda: [*graphs.NAMES],
         "data": lambda: [(name, "") for name in data.NAMES],
-        "models": lambda: [(name, _first_line(getattr(models, name, None))) for name in models.NAMES],
+        "models": lambda: [_model(name, network) for name, network in models.NETWORKS.items()],
     }
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(no_wrap=True)
     made.add_column(style="dim")
-    for name, text in rows[settings.what]():
-        made.add_row(name.replace("[", "\\["), text.replace("[", "\\["))
+    for cells in rows[settings.what]():
+        made.add_row(*(cell.replace("[", "\\[") for cell in cells))
     console.print(made)
+
+
+def _model(name: str, network: models.Network) -> tuple[str, ...]:
+    """Its name, what it is, and its size for inputs as its paper has them."""
+    return name, network.summary, f"{network.parameters:,} parameters for {network.typical}".replace(",", " ")
 
 
 def _first_line(thing: object) -> str:

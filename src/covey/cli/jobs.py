@@ -55,6 +55,7 @@ class Job:
             resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
             validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock,
             allow_unsound=s.allow_unsound, checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
+            theory=s.theory, gradient_below=s.gradient_below, similarity=s.similarity,
         )  # fmt: skip
         return Record.of(run)
 
@@ -129,7 +130,7 @@ def _task(settings: Settings, seed: int) -> Task:
 def _personal(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
     """The head, unless the model is nothing else."""
     if settings.personal is not None:
-        return settings.personal or ()
+        return tuple(part.strip() for part in settings.personal.split(",") if part.strip())
     if all(name.startswith("head.") for name, _ in module.named_parameters()):
         warnings.warn(f"The model '{settings.model}' is all head, so all of it is shared.", stacklevel=2)
         return ()

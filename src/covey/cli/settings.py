@@ -23,7 +23,8 @@ class Settings:
     partition: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # dirichlet:0.1, pathological:2, iid, natural
     samples: int | None = None  # at most so many training samples per peer
     model: Annotated[str, arg(metavar="NAME")] = "mlp"  # a name of `covey list models`
-    personal: Annotated[str | None, arg(metavar="PREFIX")] = None  # what stays with its peer; by default the head
+    # what stays with its peer, as in classifier,head; by default the head
+    personal: Annotated[str | None, arg(metavar="PREFIX[,PREFIX]")] = None
 
     rounds: int = 50  # local training and an exchange, so many times
     seed: int = 0  # of the data's division, the model, the graph, the mini-batches
@@ -59,6 +60,9 @@ class Settings:
 
     evaluate_every: int = 1  # rounds between two looks at the test accuracy
     target: float | None = None  # accuracy whose first round is reported
+    theory: bool = False  # at every look: gradients over all data at the mean model, DePRL's M(k)
+    gradient_below: float | None = None  # report since when that gradient is smaller (asks for --theory)
+    similarity: bool = False  # cosines between peers at the end: labels, heads, representations (similarity.npz)
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
     validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
     device: str = "cpu"  # or cuda

@@ -1,12 +1,16 @@
-"""The folder of a run: config.toml, metrics.jsonl, summary.json, per_peer.json, checkpoint/, and later report.html."""
+"""The folder of a run: config.toml, metrics.jsonl, summary.json, per_peer.json, checkpoint/, where it
+was asked for similarity.npz (a matrix [peers, peers] each: see `covey.measure.similarity`), and later report.html."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from covey.engine import checkpoint
 from covey.engine.run import Entry, Run
@@ -68,6 +72,10 @@ class Folder:
             for point, scores in run.scores.items()
         }
         checkpoint.write_atomically(self.path / "per_peer.json", json.dumps(_strict(per_peer)).encode())
+        if run.settings["run"]["similarity"]:
+            blob = io.BytesIO()
+            np.savez(blob, **{name: matrix.float().numpy() for name, matrix in run.similarity.items()})  # pyright: ignore[reportArgumentType]
+            checkpoint.write_atomically(self.path / "similarity.npz", blob.getvalue())
 
 
 def _strict(value: Any) -> Any:

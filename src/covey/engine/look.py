@@ -14,6 +14,7 @@ from covey.engine.run import Entry
 from covey.errors import Diverged
 from covey.link import InProcessLink
 from covey.measure.evaluate import Evaluator, Scores
+from covey.measure.stationarity import consensus_error
 from covey.peers import Peers
 from covey.training.pace import Pace
 
@@ -55,8 +56,7 @@ class Looker:
                 entry["average"] = self._evaluate().pooled(mean, self._everything, task.data.test)
                 if task.data.validation is not None:
                     entry["validation"] = self._evaluate().personal(rows, task.data.validation).summary()
-            shared = rows[:, task.layout.shared]
-            entry["consensus"] = float((shared - shared.mean(0)).square().sum(1).mean())
+            entry["consensus"] = consensus_error(rows[:, task.layout.shared])
         if "mass" in peers.state:
             entry["mass"] = float(peers.state["mass"].min())
         entry["bits"] = self._link.traffic.as_dict()

@@ -6,13 +6,16 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from covey.engine import convergence
 from covey.errors import BadInput
 from covey.measure.evaluate import Scores
+from covey.measure.similarity import in_short, similarities
 from covey.peers import Peers
 from covey.traffic import Traffic
 
@@ -41,6 +44,11 @@ class Run:
         """name -> [peers, *shape]: what each peer would use."""
         return {name: value.clone() for name, value in self.peers.task.layout.unpack(self.rows).items()}
 
+    @cached_property
+    def similarity(self) -> dict[str, Tensor]:
+        """name -> cosines between peers [peers, peers]: of `labels`, of `heads`, of `representations`."""
+        return similarities(self.peers.task, self.rows)
+
     def state_dict(self, peer: int) -> dict[str, Tensor]:
         """One peer's model, ready for `module.load_state_dict`."""
         if not 0 <= peer < len(self.rows):
@@ -66,23 +74,24 @@ class Run:
             out[metric] = {point: _over_rounds(self.history, point, metric, max) for point in points}
         out["loss"] = {point: _over_rounds(self.history, point, "loss", min) for point in points}
         out["train_loss"] = self.history[-1]["train_loss"]
-        first = {point: _first(self.history, point, metric, settings["run"]["target"]) for point in points}
-        out["rounds_to_target"] = {
-            "target": settings["run"]["target"],
-            **{point: None if entry is None else entry["round"] for point, entry in first.items()},
-        }
+        run = settings["run"]
+        first = {point: convergence.reached(self.history, point, metric, run["target"]) for point in points}
+        for name, of in (("rounds", convergence.round_of), ("seconds", convergence.seconds_of)):
+            out[f"{name}_to_target"] = {"target": run["target"], **{point: of(found) for point, found in first.items()}}
         if "clock" in self.history[-1]:
             out["clock"] = self.history[-1]["clock"]
-            out["seconds_to_target"] = {
-                "target": settings["run"]["target"],
-                **{point: None if entry is None else entry["clock"]["seconds"] for point, entry in first.items()},
-            }
+            reached = {point: convergence.clock_of(found) for point, found in first.items()}
+            out["clock_to_target"] = {"target": run["target"], **reached}
         out["consensus"] = self.history[-1]["consensus"]
+        if run.get("theory"):
+            out["theory"] = convergence.theory(self.history, run["gradient_below"])
+        if run.get("similarity"):
+            out["similarity"] = in_short(self.similarity)
         if "mass" in self.history[-1]:
             out["smallest_mass"] = min(entry["mass"] for entry in self.history)
         out["bits"] = self.traffic.as_dict()
         out["seconds"] = self.history[-1]["seconds"]
-        out["notes"] = list(settings["run"]["notes"])
+        out["notes"] = list(run["notes"])
         out["versions"] = versions()
         return out
 
@@ -100,17 +109,6 @@ def _over_rounds(history: list[Entry], point: str, metric: str, best: Any) -> di
     }
     last = history[-1][point]
     return out | {name: last[name] for name in ("worst_decile", "std") if name in last and metric != "loss"}
-
-
-def _first(history: list[Entry], point: str, metric: str, target: float | None) -> Entry | None:
-    """The first evaluated round whose mean reaches the target (for a loss: falls to it)."""
-    if target is None:
-        return None
-    for entry in history:
-        value = entry.get(point, {}).get(metric, math.nan)
-        if value <= target if metric == "loss" else value >= target:
-            return entry
-    return None
 
 
 def versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ for t in rounds:   train | look | exchange | look        each round also writes 
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from covey.engine.folder import Folder
 from covey.engine.look import Looker
 from covey.engine.run import Entry, Run
 from covey.engine.settings import described, identity, resolved
+from covey.engine.theory import Theory
 from covey.engine.timeline import Timeline
 from covey.errors import BadInput, Diverged
 from covey.graphs.graph import Graph
@@ -57,6 +59,9 @@ def simulate(
     checkpoint_every: int | None = None,
     on_round: Callable[[int, Entry | None], None] | None = None,
     command: Mapping[str, Any] | None = None,
+    theory: bool = False,
+    gradient_below: float | None = None,
+    similarity: bool = False,
 ) -> Run:
     """Let the peers of `task` train by `algorithm` over `graph`.
 
@@ -73,9 +78,13 @@ def simulate(
     checkpoint_every  rounds between checkpoints; by default as often as costs at most a twentieth of the time
     on_round        called with the round's number, and its entry of the history where there was a look
     command         what the command line was asked for, kept in config.toml
+    theory          at every look, gradients over all data: the entry's `theory` (see `covey.measure.stationarity`)
+    gradient_below  the gradient whose last undercutting is reported as the convergence time; asks for `theory`
+    similarity      cosines between peers at the end, in summary() and in similarity.npz (`covey.measure.similarity`)
     """
     simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
-                             clock, allow_unsound, evaluate_every, target, command, checkpoint_every)  # fmt: skip
+                             clock, allow_unsound, evaluate_every, target, command, checkpoint_every, theory,
+                             gradient_below, similarity)  # fmt: skip
     return simulation.run(out, resume, on_round)
 
 
@@ -84,11 +93,14 @@ class _Simulation:
         self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
         validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None, allow_unsound: bool,
         evaluate_every: int, target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
+        theory: bool, gradient_below: float | None, similarity: bool,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device, clock)
         require_numbers(
             {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}, target
         )
+        if gradient_below is not None and not 0 < gradient_below < math.inf:
+            raise BadInput(f"gradient_below={gradient_below} is no norm to fall below; use a number above 0.")
         if chunk is not None and min(chunk if isinstance(chunk, tuple) else (chunk,)) < 1:
             raise BadInput(f"chunk={chunk} must be 1 or more peers.")
         if init not in ("common", "heads", "all"):
@@ -115,9 +127,11 @@ class _Simulation:
         self.settings = resolved(algorithm, task, graph, self.peers, {
             "rounds": rounds, "seed": seed, "device": device, "init": init, "validation": validation,
             "evaluate_every": evaluate_every, "target": target, "exact": exact, "allow_unsound": allow_unsound,
-            "clock": described(clock), "notes": self.notes,
+            "clock": described(clock), "theory": theory or gradient_below is not None,
+            "gradient_below": gradient_below, "similarity": similarity, "notes": self.notes,
         }, command)  # fmt: skip
         self.looker = Looker(algorithm, self.peers, self.link)
+        self.theory = Theory(algorithm, self.peers) if self.settings["run"]["theory"] else None
         self.history: list[Entry] = []
         self.first_round = 0
 
@@ -172,12 +186,18 @@ class _Simulation:
         entry: Entry = {"round": t + 1}
         link.begin(t)
         peers.begin(t, link.round.active)
+        theory = self.theory if looked else None
+        if theory is not None:
+            with self._timed("evaluate"):
+                theory.begin()
         with self._timed("train"):
             self.algorithm.train(peers)
         self._require_finite(t)
         if looked:
             with self._timed("evaluate"):
                 entry |= self.looker.trained()
+                if theory is not None:
+                    entry["theory"] = theory.trained()
         with self._timed("exchange"):
             self.algorithm.exchange(peers, link)
         self._tick(t)
@@ -186,6 +206,8 @@ class _Simulation:
             return None
         with self._timed("evaluate"):
             entry |= self.looker.mixed()
+            if theory is not None:
+                entry["theory"] |= theory.mixed()
         if "mass" in entry and entry["mass"] < _THIN:
             warnings.warn(
                 f"Round {t + 1}: the smallest push-sum mass is {entry['mass']:.2g}, so that peer's rate is "

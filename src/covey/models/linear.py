@@ -18,6 +18,10 @@ class MLP(nn.Sequential):
     """See `mlp`."""
 
 
+class LinearNet(nn.Sequential):
+    """See `linear_net`."""
+
+
 def softmax(inputs: int | Sequence[int], classes: int, bias: bool = False) -> Softmax:
     """Multinomial logistic regression on flattened inputs; without a bias, 784 → 10 has the 7840 weights of CHOCO-SGD.
 
@@ -43,6 +47,20 @@ def harbox_dnn(inputs: int | Sequence[int] = 900, classes: int = 5) -> MLP:
     `mlp(900, (1024, 512, 256, 128, 128), 5)` with personal=("body.9", "head").
     """
     return mlp(inputs, (512, 256, 128, 64), classes)
+
+
+def linear_net(
+    inputs: int | Sequence[int] = 784, classes: int = 10, hidden: Sequence[int] = (253, 126), bias: bool = False
+) -> LinearNet:
+    """Three linear layers with nothing between, 784-253-126-10: an over-parameterised linear regression.
+
+    Of *Linear convergence of decentralized FedAvg for PL objectives*, which gives no widths but 231 490 parameters:
+    these have as many (with biases no widths do). `body` and `head`.
+    """
+    widths = [_size(inputs), *hidden]
+    body = [nn.Linear(one, two, bias=bias) for one, two in itertools.pairwise(widths)]
+    head = nn.Linear(widths[-1], classes, bias=bias)
+    return LinearNet(OrderedDict[str, nn.Module](body=nn.Sequential(nn.Flatten(), *body), head=head))
 
 
 def _size(inputs: int | Sequence[int]) -> int:

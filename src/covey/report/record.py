@@ -79,7 +79,8 @@ class Record:
     def key(self) -> str:
         """What runs of one group have in common: everything but the seed and what follows from it."""
         run = {k: v for k, v in self.settings["run"].items() if k not in ("seed", "notes", "pace") and v is not None}
-        task = {k: v for k, v in self.settings["task"].items() if k in ("name", "module", "partition", "peers")}
+        kept = ("name", "module", "shared", "personal", "partition", "peers")
+        task = {k: v for k, v in self.settings["task"].items() if k in kept}
         graph = self.settings["graph"]["name"]
         return json.dumps([_known(self.settings["algorithm"]), graph, task, run], sort_keys=True)
 

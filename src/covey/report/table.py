@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -36,7 +36,7 @@ def comparison(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "bits": [record.summary["bits"] for record in group.records],
             "seconds": [record.summary["seconds"] for record in group.records],
             **{name: [record.summary[name] for record in group.records]
-               for name in ("clock", "seconds_to_target") if name in first},
+               for name in ("clock", "clock_to_target") if name in first},
             "notes": notes(group),
         })  # fmt: skip
     return rows
@@ -85,7 +85,7 @@ def _simulated(groups: Sequence[Group], target: float | None) -> dict[str, list[
 
 
 def _clocked(group: Group) -> Cell:
-    return _reached(group, "seconds_to_target", units.seconds) if group.clocked else ("–", math.nan)
+    return _reached(group, "clock_to_target", units.seconds) if group.clocked else ("–", math.nan)
 
 
 def _to(target: float, metric: str) -> str:
@@ -162,7 +162,11 @@ def summary_table(record: Record) -> Table:
         made.add_row(f"{metric} {words.get(point, point)}", text)
     target = summary["rounds_to_target"]
     if target["target"] is not None:
-        made.add_row(_to(target["target"], metric), str(target["mixed"] or "not reached"))
+        seconds = summary.get("seconds_to_target", {}).get("mixed")
+        after = "" if seconds is None else f", after {units.seconds(seconds)} of training and exchanging"
+        made.add_row(_to(target["target"], metric), f"{target['mixed'] or 'not reached'}{after}")
+    for name, text in _asked_for(summary):
+        made.add_row(name, text)
     bits = summary["bits"]
     made.add_row("bits sent", f"{units.bits(bits['formula']['links'])} over all links, busiest participant "
                               f"{units.bits(bits['busiest'])} in a round")  # fmt: skip
@@ -173,8 +177,35 @@ def summary_table(record: Record) -> Table:
         text = f"{units.seconds(spent['seconds'])} until the slowest peer is ready, {units.seconds(spent['mean'])} mean"
         made.add_row("simulated time", text + (f"; {units.joules(spent['joules'])}" if spent["joules"] else ""))
         if target["target"] is not None:
-            reached = summary["seconds_to_target"]["mixed"]
+            reached = summary["clock_to_target"]["mixed"]
             made.add_row("simulated to target", "not reached" if reached is None else units.seconds(reached))
     for note in summary["notes"]:
         made.add_row("note", Text(note, style="yellow"))
     return made
+
+
+def _asked_for(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What only some runs measure: --theory, --gradient-below, --similarity."""
+    theory = summary.get("theory", {})
+    if theory:
+        yield "gradient at the mean model", _number(theory["gradient"])
+    for name, words in (("M", "M(k) of DePRL, as printed"), ("M_heads", "M(k) with every head's gradient")):
+        if name in theory:
+            yield words, f"{_number(theory[name]['last'])}, mean over rounds {_number(theory[name]['mean'])}"
+    below = theory.get("gradient_below")
+    if below:
+        since = "not at the end"
+        if below["round"] is not None:
+            since = f"since round {below['round']}, after {units.seconds(below['seconds'])} of training and exchanging"
+        yield f"gradient below {below['threshold']:g}", since
+    cosines = dict(summary.get("similarity", {}))
+    follow = cosines.pop("heads_with_labels", None)
+    if cosines:
+        yield "mean cosine of two peers", ", ".join(f"{name} {_number(value)}" for name, value in cosines.items())
+    if follow is not None:
+        yield "heads follow labels", f"correlation {_number(follow)} of the cosines of all pairs"
+
+
+def _number(value: float | None) -> str:
+    """A summary that was read from its file has null where there was no number."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3g}"

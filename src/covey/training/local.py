@@ -82,7 +82,8 @@ class Worker:
         return plan.steps, losses / plan.steps.clamp(min=1)
 
     def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
-        """∇F of every row over the trained columns: over all its data, or over one batch of `local`."""
+        """∇F of every row over the trained columns: over one batch of `local`, or over its epoch, every sample weighing
+        the same."""
         counts = self.task.train.counts
         plan = Plan.of(counts, local, self.task.smallest_batch)
         value = rows.new_zeros(len(rows), self._trained.stop - self._trained.start)
@@ -90,7 +91,11 @@ class Worker:
             for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                value[peers] = self.gradient(point, self._batch(turn, who), keys[peers]).value
+                gradient = self.gradient(point, self._batch(turn, who), keys[peers]).value
+                if local.epochs is None or turn.samples is None:
+                    value[peers] = gradient
+                else:
+                    value[peers] += gradient * (turn.samples.shape[1] / counts[peers].to(gradient))[:, None]
         return value
 
     def _work(

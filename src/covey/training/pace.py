@@ -45,15 +45,15 @@ def measure(task: Task, rows: Tensor, batch: int | None, wanted: Pace | None = N
         warnings.warn(f"Peers are worked on one at a time: {task.why_alone}.", stacklevel=2)
         return alone
     examples = _Examples(task, rows, batch)
-    problem = _stacking_fails(task, rows, examples)
-    if problem is not None:
-        warnings.warn(f"Peers are worked on one at a time, because they cannot be stacked: {problem}", stacklevel=2)
-        return alone
-    if wanted is not None:
-        return wanted
-    if rows.numel() <= _SMALL:
-        return Pace.fixed(len(rows))
-    return _fastest(task, rows, examples)
+    with warnings.catch_warnings():
+        # torch warns of layers that it stacks slowly (an LSTM): whether that pays is what is measured here
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        problem = _stacking_fails(task, rows, examples)
+        if problem is None:
+            small = rows.numel() <= _SMALL
+            return wanted or (Pace.fixed(len(rows)) if small else _fastest(task, rows, examples))
+    warnings.warn(f"Peers are worked on one at a time, because they cannot be stacked: {problem}", stacklevel=2)
+    return alone
 
 
 class _Examples:
