@@ -14,6 +14,7 @@ from covey import data, graphs, models
 from covey.algorithms import Algorithm, Local
 from covey.cli import methods
 from covey.cli.clock import clock_of
+from covey.cli.compression import compressible
 from covey.cli.settings import Compare, Run, Settings
 from covey.engine import Clock, simulate
 from covey.engine.checks import require_device
@@ -103,7 +104,12 @@ def _of_compare(settings: Compare) -> list[Run]:
     runs: list[Run] = []
     for name, known in zip(settings.algorithms, own, strict=True):
         extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
-        runs.append(replace(Run(algorithm=name, **common), extra=extra))
+        run = replace(Run(algorithm=name, **common), extra=extra)
+        plain = replace(run, compress=None, trigger=None)
+        if "compressor" in known or settings.compress is None or compressible(methods.build(name, plain)):
+            runs.append(run)
+        else:  # Local and methods with a server are compared as they are
+            runs.append(plain)
     return runs
 
 
@@ -114,7 +120,8 @@ def _graph_name(settings: Run | Compare, algorithm: Algorithm) -> str:
         return settings.graph or apart
     if isinstance(algorithm, Local):
         return "isolated"
-    apart = {"server": settings.server, "column-or-pull": settings.directed or settings.graph}
+    directed = settings.directed or settings.graph
+    apart = {"server": settings.server, "column-or-pull": directed, "column-fixed": directed}
     return apart.get(algorithm.needs, settings.graph)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from covey import algorithms
 from covey.algorithms import Algorithm
+from covey.cli import compression
 from covey.cli.settings import Settings
 from covey.errors import BadInput, UnknownName
 from covey.training import SGD
@@ -41,7 +42,7 @@ def build(name: str, settings: Settings) -> Algorithm:
     for field, hint in get_type_hints(kind).items():
         if hint is SGD and field in {one.name for one in fields(kind)}:
             values[field] = _phase(kind, settings, field, on)
-    return kind(**values)
+    return compression.applied(kind(**(compression.fields_of(kind, settings) | values)), settings)
 
 
 def extras(settings: Settings) -> dict[str, str]:

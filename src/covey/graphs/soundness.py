@@ -35,7 +35,7 @@ _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
     "symmetric-fixed": (
         "symmetric doubly stochastic weights that never change",
         lambda g: g.doubly_stochastic and g.symmetric and g.fixed,
-        "full, ring, torus, grid or erdos_renyi:P",
+        "full, ring, torus, grid, erdos_renyi:P or random_undirected:K:fixed (what changes: --feedback)",
     ),
     "column-fixed": (
         "weights whose columns sum to one and that never change",
