@@ -20,7 +20,7 @@ class Samples:
 
     `arrays` are pooled, (x, y) with the sample first; peer i owns the positions `index[starts[i] : starts[i + 1]]`.
     Images stay uint8; `transform` makes numbers of x when a batch is taken, on the device of the data, and accepts any
-    number of leading axes.
+    number of leading axes. `starts` stay on the CPU, where it is planned who takes how many steps.
     """
 
     arrays: tuple[Tensor, ...]
@@ -46,7 +46,7 @@ class Samples:
 
     def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
         """Where the samples at these positions within each row's own lie in `arrays`."""
-        return self.index[self.starts[rows.to(self.device)] + positions.to(self.device)]
+        return self.index[(self.starts[rows.cpu()] + positions.cpu()).to(self.device)]
 
     def pooled(self, positions: Tensor) -> tuple[Tensor, ...]:
         """The samples at these positions of `arrays`, whoever owns them."""
@@ -67,7 +67,7 @@ class Samples:
 
     def everything(self, rows: Tensor) -> tuple[Tensor, ...]:
         """All samples of these peers, who must have equally many: x, y [m, count, ...]."""
-        return self.batch(rows, torch.arange(int(self.counts[rows[0]]), device=self.device).expand(len(rows), -1))
+        return self.batch(rows, torch.arange(int(self.counts[rows[0]])).expand(len(rows), -1))
 
     def unique(self) -> Tensor:
         """The positions that any peer owns, ascending and once each: the pooled set."""
@@ -75,11 +75,11 @@ class Samples:
 
     def select(self, peers: Tensor) -> Samples:
         """Only these peers, in this order, without a trace of what the others hold."""
-        peers = torch.as_tensor(peers, dtype=torch.int64, device=self.device)
+        peers = torch.as_tensor(peers, dtype=torch.int64, device="cpu")
         if len(peers) and not (int(peers.min()) >= 0 and int(peers.max()) < len(self)):
             raise BadInput(f"Cannot select peers {peers.tolist()}: the data have {len(self)} peers, numbered from 0.")
         counts = self.counts[peers]
-        index = self.index[_runs(self.starts[peers], counts)]
+        index = self.index[_runs(self.starts[peers], counts).to(self.device)]
         arrays = self.arrays
         if len(torch.unique(peers)) < len(self):
             kept = torch.unique(index)
@@ -92,7 +92,6 @@ class Samples:
             self,
             arrays=tuple(a.to(device) for a in self.arrays),
             index=self.index.to(device),
-            starts=self.starts.to(device),
         )
 
     def split(self, fraction: float, seed: int, purpose: str = "validation") -> tuple[Samples, Samples]:
@@ -106,7 +105,7 @@ class Samples:
         counts = self.counts
         held = (counts * fraction).round().long()
         held = torch.minimum(held.clamp(min=1 if fraction > 0 else 0), (counts - 1).clamp(min=0))
-        peers = torch.arange(len(self), device=self.device)
+        peers = torch.arange(len(self))
         order = permutations(key(seed, purpose, peers), counts)
         first = _runs(self.starts[:-1], held)  # the first `held` of each peer's random order
         chosen = order[first] + torch.repeat_interleave(self.starts[:-1], held)

@@ -258,13 +258,14 @@ class _Simulation:
         if saved.round > self.rounds:
             raise BadInput(f"{folder.path} has done {saved.round} rounds already; ask for more than that.")
         peers, device = self.peers, self.peers.rows.device
-        tensors = {name: value.to(device) for name, value in saved.tensors.items()}
-        peers.rows = tensors.pop("rows")
+        tensors = dict(saved.tensors)
+        peers.rows = tensors.pop("rows").to(device)
         moments: dict[str, torch.Tensor] = {}
         into = {"state": peers.state, "in_flight": self.link.in_flight, "clock": moments}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            into[kind][rest] = value
+            counted = kind == "clock" or rest.startswith("steps/")  # what is counted stays on the CPU
+            into[kind][rest] = value if counted else value.to(device)
         if self.timeline is not None:
             self.timeline.restore(moments)
         if saved.meta["pace"] is not None:

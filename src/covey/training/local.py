@@ -78,7 +78,8 @@ class Worker:
             for chunk in chunks:
                 own = those[chunk]
                 turns = batches.of_chunk(chunk)
-                losses[own] = self._work(rows, chosen[own], turns, local, keys[own], round, taken[own], terms)
+                there = keys[own].to(rows.device)
+                losses[own] = self._work(rows, chosen[own], turns, local, there, round, taken[own], terms)
         return plan.steps, losses / plan.steps.clamp(min=1)
 
     def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
@@ -91,7 +92,7 @@ class Worker:
             for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                gradient = self.gradient(point, self._batch(turn, who), keys[peers]).value
+                gradient = self.gradient(point, self._batch(turn, who), keys[peers].to(rows.device)).value
                 if local.epochs is None or turn.samples is None:
                     value[peers] = gradient
                 else:

@@ -71,7 +71,7 @@ class _Examples:
         data = self.task.train
         positions = torch.arange(self.size).expand(m, -1)
         batch = data.everything(who) if self.whole else data.pooled(data.locate(who[:, None], positions))
-        return self.rows[:m].clone(), batch, torch.arange(m)
+        return self.rows[:m].clone(), batch, torch.arange(m, device=self.rows.device)
 
 
 def _stacking_fails(task: Task, rows: Tensor, examples: _Examples) -> str | None:
