@@ -84,7 +84,11 @@ class Batches:
 
 
 def blocks(plan: Plan, chunk: int) -> Iterator[tuple[slice, list[slice]]]:
-    """The peers in blocks whose orders are drawn in one go, and each block's chunks: slices within the block."""
+    """The peers in blocks whose orders are drawn in one go, and each block's chunks: slices within the block.
+
+    No chunk is larger than `chunk`, and all are nearly alike: a small last one would waste a stacked call.
+    """
+    chunk = -(-len(plan.counts) // -(-len(plan.counts) // chunk)) if len(plan.counts) else chunk
     drawn = 0 if plan.whole else int((plan.counts * (plan.steps / plan.per_pass).ceil()).sum())
     several = max(1, _AT_ONCE * len(plan.counts) // max(drawn, 1) // chunk) * chunk
     for at in range(0, len(plan.counts), several):

@@ -19,7 +19,7 @@ from torch import Tensor
 from covey.tasks.task import Batch, Task
 from covey.training.gradients import OneAtATime, Stacked
 
-_CANDIDATES = (8, 32, 128, 512, 2048)
+_CANDIDATES = (8, 16, 32, 64, 128, 512, 2048)
 _SECONDS = 0.04  # of timing per candidate
 _SMALL = 1 << 16  # numbers in all rows together under which everything is stacked unmeasured
 
