@@ -33,8 +33,10 @@ def key(*parts: int | str | Tensor) -> Tensor:
     for part in parts:
         if isinstance(part, str):
             part = int.from_bytes(hashlib.blake2b(part.encode(), digest_size=7).digest(), "big")
-        part = torch.as_tensor(part, dtype=torch.int64)
-        state = _scramble(state.to(part.device) * 3 + _GOLDEN + _scramble(part + _GOLDEN))
+        if isinstance(part, Tensor):
+            state = state.to(part.device)
+        part = torch.as_tensor(part, dtype=torch.int64, device=state.device)
+        state = _scramble(state * 3 + _GOLDEN + _scramble(part + _GOLDEN))
     return state
 
 

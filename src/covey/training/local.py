@@ -78,7 +78,7 @@ class Worker:
             for chunk in chunks:
                 own = those[chunk]
                 turns = batches.of_chunk(chunk)
-                there = keys[own].to(rows.device)
+                there = keys[own] if self.task.seeded else keys[own].to(rows.device)
                 losses[own] = self._work(rows, chosen[own], turns, local, there, round, taken[own], terms)
         return plan.steps, losses / plan.steps.clamp(min=1)
 
