@@ -212,7 +212,7 @@ def test_progress_is_the_steps_taken_and_the_rate_of_the_last_one() -> None:
 
 def test_a_rate_by_steps_goes_on_within_a_round_and_in_the_next() -> None:
     """½(w − b)², b = 8 from 0, two steps a round at .5, .25 and .125, .0625: w = 4, 5; 5.375, 5.5390625."""
-    local = SGD(lambda step: RATES[step], steps=2)
+    local = SGD(lambda step: 0.5 ** (step + 1), steps=2)
     for rounds, w in ((1, 5.0), (2, 5.5390625)):
         done = covey.simulate(FedAvg(local), quadratic(column(8)), server(1), rounds=rounds)
         assert float(done.rows) == w
