@@ -45,6 +45,7 @@ WRONG = {
     "checkpoints": (["run", "local", "--checkpoint-every", "0"], "checkpoint_every=0"),
     "gradient": (["run", "local", "--gradient-below", "0"], "use a number above 0"),
     "target": (["run", "local", "--target", "nan"], "target=nan"),
+    "target in per cent": (["run", "local", "--target", "93"], "such as 0.93"),
     "server method among neighbours": (["run", "fedavg", "--graph", "ring"], "assumes a server"),
     "cta by push-sum": (
         ["run", "dpsgd", "--with", "order=cta", "--with", "by=pushsum", "--graph", "random_directed:2"],
@@ -109,10 +110,21 @@ def test_configs_that_cannot_be_repeated(tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists()
 
 
-def test_words_that_are_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in ([], ["rum"], ["run"], ["run", "local", "--rouns", "3"], ["run", "local", "--rounds", "x"]):
-        assert run(*given) == 2
-        assert "Traceback" not in capsys.readouterr().err
+NO_COMMAND = {
+    "nothing": ([], "Expected one of {run, compare, demo, report, list}; see covey --help."),
+    "no such command": (["rum"], "There is no command 'rum'; did you mean 'run'?"),
+    "no method": (["run"], "ALGORITHM"),
+    "no such option": (["run", "local", "--rouns", "3"], "perhaps you meant --rounds; see covey run --help."),
+    "no number": (["run", "local", "--rounds", "x"], "Error parsing --rounds"),
+    "no value": (["run", "local", "--graph"], "Missing value for argument '--graph'"),
+    "no such list": (["list", "algos"], "'algorithms'"),
+}
+
+
+@pytest.mark.parametrize("case", NO_COMMAND)
+def test_words_that_are_no_command(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, words = NO_COMMAND[case]
+    assert words in refused(capsys, given)
 
 
 def test_warnings_take_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What must hold in every round, whatever is learned: algorithms.md, 6.2. The numbers are its items."""
+"""What must hold in every round, whatever is learned: docs/papers.md, 3.8. The numbers are its items."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_a_frozen_group_is_bit_identical(method: Algorithm, graph: Graph) -> Non
 
 @pytest.mark.parametrize("method", SERVED.values(), ids=SERVED)
 def test_who_is_not_sampled_stays(method: Algorithm) -> None:
-    """2.4: an unsampled client's head is bit-unchanged; all have the server's body."""
+    """FedPer: an unsampled client's head is bit-unchanged; all have the server's body."""
     run = Rounds(method, classifier(heads=method in (SERVED["FedPer"], SERVED["FedRep"])), HALF)
     slept = torch.zeros(PEERS, dtype=torch.bool)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Where one method, with one switch set, is another: algorithms.md, 6.1, an entry per arrow.
+"""Where one method, with one switch set, is another (docs/papers.md, 3.7): an entry per arrow.
 
 Trajectories are compared on an unlike-peers softmax classifier with mini-batches of 5 of 22 samples, momentum, weight
 decay and clipping, over several rounds. Where both sides do the same arithmetic they must agree to the bit; where the

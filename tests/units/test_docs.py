@@ -132,7 +132,7 @@ def test_something_is_checked() -> None:
 
 def test_a_wrong_command_would_be_noticed() -> None:
     for words in (["run", "dfedalt", "--graphs", "ring"], ["run"], ["lists"]):
-        with pytest.raises(SystemExit):
+        with pytest.raises(covey.BadInput):
             parse(words)
     for command in ("run dfedpg", "run dfedalt --graph rings", "run sgp --partition diri:1", "run dpsgd --with a=1",
                     "run dfedavg --graph random_directed:3"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Graphs against numpy, networkx and the numbers of algorithms.md, section 1."""
+"""Graphs against numpy, networkx and closed forms (docs/papers.md, 3.1)."""
 
 from __future__ import annotations
 

@@ -48,9 +48,8 @@ class Settings:
     # below 1 is a share of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
     trigger: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # when: always, every:H, norm:C, never
-    gamma: Annotated[str, arg(metavar="NUMBER|NAME")] = (
-        "auto"  # consensus step of compressed gossip; auto, usual, theory
-    )
+    # consensus step of compressed gossip: a number, auto, usual or theory
+    gamma: Annotated[str, arg(metavar="NUMBER|NAME")] = "auto"
     feedback: bool = False  # error feedback in the place of public copies, for graphs that change
     # a field of the method itself, as in --with order=cta
     extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()
@@ -67,13 +66,13 @@ class Settings:
     joules_per_step: float | None = None  # energy of a local step
 
     evaluate_every: int = 1  # rounds between two looks at the test accuracy
-    target: float | None = None  # accuracy whose first round is reported
+    target: float | None = None  # accuracy, such as 0.93, whose first round is reported
     theory: bool = False  # at every look: gradients over all data at the mean model, DePRL's M(k)
     gradient_below: float | None = None  # report since when that gradient is smaller (asks for --theory)
     similarity: bool = False  # cosines between peers at the end: labels, heads, representations (similarity.npz)
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
     validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
-    device: str = "cpu"  # or cuda
+    device: str = "cpu"  # cpu, cuda, or cuda:1
     threads: int | None = None  # of the processor; 1 is often fastest for small models
     # peers worked on at once, and the fewest for which that pays; measured where not given
     chunk: Annotated[str | None, arg(metavar="N[:M]")] = None

@@ -96,9 +96,8 @@ class _Simulation:
         theory: bool, gradient_below: float | None, similarity: bool,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device, clock)
-        require_numbers(
-            {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}, target
-        )
+        counts = {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}
+        require_numbers(counts, target, task)
         if gradient_below is not None and not 0 < gradient_below < math.inf:
             raise BadInput(f"gradient_below={gradient_below} is no norm to fall below; use a number above 0.")
         if chunk is not None and min(chunk if isinstance(chunk, tuple) else (chunk,)) < 1:
@@ -152,9 +151,7 @@ class _Simulation:
             if entry is not None:
                 self.history.append(entry)
             if folder is not None:
-                if (
-                    t == self.first_round
-                ):  # not before, so that what is refused in its first round leaves nothing behind
+                if t == self.first_round:  # not before: what is refused in its first round leaves nothing behind
                     self._settle_pace()
                     folder.begin(self.settings)
                 if entry is not None:

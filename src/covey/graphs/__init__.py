@@ -1,8 +1,7 @@
 """Who talks to whom in round t, and with which weights.
 
 W: a row receives; W[i, j] is the weight that i gives to what j says. A `Graph` is a schedule of `Round`s; `describe()`
-says what it does to differences between peers. `NAMES` and `parse` serve the command line; algorithms.md, section 1,
-holds the facts.
+says what it does to differences between peers. `NAMES` and `parse` serve the command line.
 """
 
 from covey.graphs.builders import (

@@ -1,4 +1,4 @@
-"""Graphs that stay the same in every round. Facts about each: algorithms.md, section 1."""
+"""Graphs that stay the same in every round."""
 
 from __future__ import annotations
 
