@@ -46,7 +46,7 @@ class Augmented(nn.Module):
             rows = top[:, None] + torch.arange(h, device=x.device)
             columns = left[:, None] + torch.arange(w, device=x.device)
             x = padded[torch.arange(n, device=x.device)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
-            x = x.permute(0, 3, 1, 2)
+            x = x.permute(0, 3, 1, 2).contiguous()
         return self.body(x)
 
 

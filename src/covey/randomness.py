@@ -33,10 +33,9 @@ def key(*parts: int | str | Tensor) -> Tensor:
     for part in parts:
         if isinstance(part, str):
             part = int.from_bytes(hashlib.blake2b(part.encode(), digest_size=7).digest(), "big")
-        if isinstance(part, Tensor):
-            state = state.to(part.device)
-        part = torch.as_tensor(part, dtype=torch.int64, device=state.device)
-        state = _scramble(state * 3 + _GOLDEN + _scramble(part + _GOLDEN))
+        part = torch.as_tensor(part, dtype=torch.int64)
+        device = state.device if part.device.type == "cpu" else part.device  # an accelerator, once one part lies there
+        state = _scramble(state.to(device) * 3 + _GOLDEN + _scramble(part.to(device) + _GOLDEN))
     return state
 
 
