@@ -97,6 +97,12 @@ class Peers:
         taken = self.state.get(f"steps/{purpose}", torch.zeros(len(self), dtype=torch.int64))
         return taken[:, None].to(self.rows), self._rates.get(purpose, torch.zeros(len(self), 1)).to(self.rows)
 
+    def direction(self, local: SGD, before: Tensor, after: Tensor) -> Tensor:
+        """(before − after) / (η K): the mean direction in which the round's K steps of `local` went, at the rate of the
+        last one; 0 where there was none."""
+        length = self.progress()[1] * self.steps(local)
+        return torch.where(length > 0, (before - after) / length, 0.0)
+
     def ones(self) -> Tensor:
         """A column of ones, such as the first push-sum mass."""
         return self.rows.new_ones(len(self), 1)

@@ -78,6 +78,7 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
     for run, algorithm in zip(runs, algorithms, strict=True):
         for seed in seeds:
             task = tasks[seed]
+            algorithm.prepare(task)  # refuses a task that the method cannot learn
             name = _graph_name(settings, algorithm)
             graph = graphs.parse(name, len(task.train))
             bound = graph.bound(seed, task.train.counts)

@@ -39,11 +39,13 @@ class Settings:
     clip: float | None = None  # the largest norm of a peer's gradient
     decay: float = 1.0  # the learning rate is multiplied by it every round
     sam: float | None = None  # radius of sharpness-aware steps, in every phase of every method
-    rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt)
+    rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt, dfedsam)
     head_lr: float | None = None  # learning rate of the personal phase; by default that of the body
     head_steps: int | None = None  # mini-batches of the personal phase ...
-    # ... or passes (by default 1, for deprl 2; where steps are given, as many steps as the body)
+    # ... or passes (by default 1, for deprl 2, for ditto as the body; where steps are given, as many steps as the body)
     head_epochs: int | None = None
+    finetune_lr: float = 0.001  # learning rate of fedbabu's fine-tuning, which serves only to evaluate
+    finetune_epochs: int = 5  # passes of it
     # what is exchanged, in few bits: sign, topk:K, signtopk:K, randk:K, qsgd:LEVELS, qtopk:K:LEVELS, identity; a K
     # below 1 is a share of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
