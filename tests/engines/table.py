@@ -27,6 +27,7 @@ class Case:
     algorithm: a.Algorithm
     graph: Callable[[], Graph]
     server: bool = False  # not everybody takes part in a round
+    adds: tuple[str, ...] = ()  # statistics that `prepare` adds to the model's
 
 
 def _server() -> Graph:
@@ -88,11 +89,16 @@ CASES = (
     Case("dfedavg-feedback", a.DFedAvg(STEP, by=ErrorFeedback(compress.TopK(0.5), 0.3)), _gossip),
     Case("dfedsam", a.DFedSAM(SAM), _gossip),
     Case("dfedsam-mgs", a.DFedSAM(SAM, gossips=3), _ring),
+    # at 0.5 a unit of this small net has no input left, and under BatchNorm rounding decides on which side of ReLU it is
+    Case("dispfl", a.DisPFL(BODY, 0.8, rounds=8), _pull),
+    Case("dispfl-random", a.DisPFL(STEP, 0.3, "random"), _ring),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),
     Case("fedavgm", a.FedAvgM(BODY, beta=0.5), _server, server=True),
     Case("fedper", a.FedPer(BODY), _server, server=True),
     Case("fedrep", a.FedRep(HEAD, BODY), _server, server=True),
     Case("fedbabu", a.FedBABU(BODY, HEAD), _server, server=True),
+    Case("fedrod", a.FedRoD(BODY), _server, server=True, adds=("head.counts",)),
+    Case("fedrod-hyper", a.FedRoD(STEP, hyper=4), _server, server=True, adds=("head.counts",)),
     Case("ditto", a.Ditto(BODY, 0.5), _server, server=True),
     Case("ditto-split", a.Ditto(STEP, 0.75, SAM), _server, server=True),
 )

@@ -56,8 +56,10 @@ def test_finite_and_moving(case: Case) -> None:
     first = task().start(torch.arange(PEERS), 3, "common")
     assert all(value.isfinite().all() for value in held(run).values())
     assert not torch.equal(run.rows, first)
-    assert set(run.params) == {name for name, _ in task().module.named_parameters()} | {  # type: ignore[attr-defined]
-        "body.1.running_mean", "body.1.running_var",
+    names = {name for name, _ in run.peers.task.module.named_parameters()}  # type: ignore[attr-defined]
+    assert case.adds or names == {name for name, _ in task().module.named_parameters()}  # type: ignore[attr-defined]
+    assert set(run.params) == names | {
+        "body.1.running_mean", "body.1.running_var", *case.adds,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from covey.algorithms.dfedavgmp import DFedAvgMP
 from covey.algorithms.dfedpgp import DFedPGP
 from covey.algorithms.dfedsalt import DFedSalt
 from covey.algorithms.dfedsam import DFedSAM
+from covey.algorithms.dispfl import DisPFL
 from covey.algorithms.ditto import Ditto
 from covey.algorithms.dpsgd import DPSGD
 from covey.algorithms.dsgdm import DSGDm
@@ -19,6 +20,7 @@ from covey.algorithms.fedavgm import FedAvgM
 from covey.algorithms.fedbabu import FedBABU
 from covey.algorithms.fedper import FedPer
 from covey.algorithms.fedrep import FedRep
+from covey.algorithms.fedrod import FedRoD
 from covey.algorithms.gtdsgd import GTDSGD
 from covey.algorithms.local import Local
 from covey.algorithms.osgp import OSGP
@@ -46,12 +48,14 @@ __all__ = [
     "DFedSalt",
     "DSGDm",
     "DePRL",
+    "DisPFL",
     "Ditto",
     "FedAvg",
     "FedAvgM",
     "FedBABU",
     "FedPer",
     "FedRep",
+    "FedRoD",
     "Local",
     "QGDSGDm",
     "SQuARM",

@@ -38,6 +38,8 @@ def build(name: str, settings: Settings) -> Algorithm:
             fitting = ", ".join(f"{one}=…" for one in own) or "none"
             raise BadInput(f"{kind.__name__} has no field '{field}' for --with; it has: {fitting}.")
     values: dict[str, Any] = {field: _convert(text, own[field], f"{field}={text}") for field, text in given.items()}
+    if "rounds" in own:  # of what a method does over the whole run
+        values.setdefault("rounds", settings.rounds)
     on = values.get("on", getattr(kind, "on", None))
     hints = get_type_hints(kind)
     for field in (one.name for one in fields(kind) if is_phase(hints[one.name])):

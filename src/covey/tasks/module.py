@@ -78,6 +78,23 @@ class ModuleTask(Task):
         kept = {n for n in statistics if self._statistics == "personal" or n.startswith(self._prefixes)}
         return Layout(parameters, statistics, self._personal | kept)
 
+    def head(self) -> str:
+        """The name of the submodule that makes the output from its one input, and that `personal` names."""
+        names = [prefix.rstrip(".") for prefix in self._prefixes]
+        heads = [name for name, _ in self.module.named_modules() if name in names and name]
+        if len(names) != 1 or not heads:
+            raise BadInput(
+                f"personal={names or '()'} does not name one submodule; name the last layer, as in personal='head'."
+            )
+        own, said = copy.deepcopy(self.module).eval(), []
+        own.get_submodule(names[0]).register_forward_hook(lambda module, given, made: said.append(made))
+        x, _ = self.train.batch(torch.zeros(1).long(), torch.zeros(1, 1).long())
+        with torch.no_grad():
+            made = own(x[0].to(next(own.parameters()).device))
+        if len(said) != 1 or said[0] is not made:
+            raise BadInput(f"'{names[0]}' is not the last layer of the module, which a second head stands beside.")
+        return names[0]
+
     @property
     def data(self) -> Federated:
         return self._data
