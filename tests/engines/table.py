@@ -87,9 +87,11 @@ CASES = (
     Case("dfedavg-auto", a.DFedAvg(STEP, by=Compressed(compress.TopK(0.3))), _ring),
     Case("dfedpgp-auto", a.DFedPGP(HEAD, BODY, by=CompressedPush(compress.TopK(0.3))), _fixed_push),
     Case("dfedavg-feedback", a.DFedAvg(STEP, by=ErrorFeedback(compress.TopK(0.5), 0.3)), _gossip),
+    Case("centralised", a.Centralised(BODY), lambda: graphs.centre(PEERS)),
+    Case("epidemic", a.Epidemic(BODY), lambda: graphs.epidemic(PEERS, 2)),
     Case("dfedsam", a.DFedSAM(SAM), _gossip),
     Case("dfedsam-mgs", a.DFedSAM(SAM, gossips=3), _ring),
-    # at 0.5 a unit of this small net has no input left, and under BatchNorm rounding decides on which side of ReLU it is
+    # 0.8: at 0.5 some unit has no input left, and under BatchNorm rounding decides on which side of ReLU it lies
     Case("dispfl", a.DisPFL(BODY, 0.8, rounds=8), _pull),
     Case("dispfl-random", a.DisPFL(STEP, 0.3, "random"), _ring),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),

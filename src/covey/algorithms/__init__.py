@@ -1,6 +1,7 @@
 """The published methods, one file each. A method named here is known to the command line by its lower-case name."""
 
 from covey.algorithms.algorithm import Algorithm
+from covey.algorithms.centralised import Centralised
 from covey.algorithms.choco import CHOCO
 from covey.algorithms.d2 import D2
 from covey.algorithms.deprl import DePRL
@@ -14,6 +15,7 @@ from covey.algorithms.dispfl import DisPFL
 from covey.algorithms.ditto import Ditto
 from covey.algorithms.dpsgd import DPSGD
 from covey.algorithms.dsgdm import DSGDm
+from covey.algorithms.epidemic import Epidemic
 from covey.algorithms.extra import EXTRA
 from covey.algorithms.fedavg import FedAvg
 from covey.algorithms.fedavgm import FedAvgM
@@ -39,6 +41,7 @@ __all__ = [
     "SGP",
     "SPARQ",
     "Algorithm",
+    "Centralised",
     "DFedAlt",
     "DFedAvg",
     "DFedAvgM",
@@ -50,6 +53,7 @@ __all__ = [
     "DePRL",
     "DisPFL",
     "Ditto",
+    "Epidemic",
     "FedAvg",
     "FedAvgM",
     "FedBABU",

@@ -79,7 +79,7 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
         for seed in seeds:
             task = tasks[seed]
             algorithm.prepare(task)  # refuses a task that the method cannot learn
-            name = _graph_name(settings, algorithm)
+            name = _graph_name(settings, algorithm, len(task.train))
             graph = graphs.parse(name, len(task.train))
             bound = graph.bound(seed, task.train.counts)
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
@@ -114,16 +114,19 @@ def _of_compare(settings: Compare) -> list[Run]:
     return runs
 
 
-def _graph_name(settings: Run | Compare, algorithm: Algorithm) -> str:
+def _graph_name(settings: Run | Compare, algorithm: Algorithm, n: int) -> str:
     """Local speaks to nobody; a comparison has a graph for each kind of method, a run has the one that is given."""
+    needs = algorithm.needs
+    usual = {"server": "server", "any": "isolated", "centre": "centre", "changing": "epidemic"}
     if isinstance(settings, Run):
-        apart = {"server": "server", "any": "isolated"}.get(algorithm.needs, "ring")
-        return settings.graph or apart
-    if isinstance(algorithm, Local):
-        return "isolated"
+        return settings.graph or usual.get(needs, "ring")
+    if isinstance(algorithm, Local) or needs == "centre":
+        return usual[needs]
+    if needs == "changing" and graphs.parse(settings.graph, n).fixed:
+        return usual[needs]
     directed = settings.directed or settings.graph
     apart = {"server": settings.server, "column-or-pull": directed, "column-fixed": directed}
-    return apart.get(algorithm.needs, settings.graph)
+    return apart.get(needs, settings.graph)
 
 
 def _task(settings: Settings, seed: int) -> Task:

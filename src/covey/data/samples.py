@@ -69,6 +69,10 @@ class Samples:
         """All samples of these peers, who must have equally many: x, y [m, count, ...]."""
         return self.batch(rows, torch.arange(int(self.counts[rows[0]])).expand(len(rows), -1))
 
+    def class_counts(self, classes: int) -> Tensor:
+        """How often each peer has each class: int64 [peers, classes]."""
+        return count_classes(self.arrays[1][self.index], self.starts, classes)
+
     def unique(self) -> Tensor:
         """The positions that any peer owns, ascending and once each: the pooled set."""
         return torch.unique(self.index)
@@ -118,6 +122,32 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Pooled(Samples):
+    """Samples of which each of `peers` peers has all; they lie in memory once."""
+
+    peers: int = 1
+
+    def __len__(self) -> int:
+        return self.peers
+
+    @property
+    def counts(self) -> Tensor:
+        return torch.full((self.peers,), len(self.index), device=self.device)
+
+    def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
+        return self.index[torch.broadcast_tensors(rows.to(self.device), positions.to(self.device))[1]]
+
+    def positions(self, peer: int) -> Tensor:
+        return self.index
+
+    def select(self, peers: Tensor) -> Pooled:
+        return replace(self, peers=len(peers))
+
+    def class_counts(self, classes: int) -> Tensor:
+        return super().class_counts(classes).expand(self.peers, -1)
+
+
+@dataclass(frozen=True)
 class Federated:
     """What all peers train on and are tested on, and where it came from.
 
@@ -147,7 +177,14 @@ class Federated:
         """How many training samples of each class a peer has: int64 [peers, classes]."""
         if self.classes is None:
             raise BadInput("These data have no classes to count: y is not a vector of integer labels.")
-        return count_classes(self.train.arrays[1][self.train.index], self.train.starts, self.classes)
+        return self.train.class_counts(self.classes)
+
+    def centralised(self) -> Federated:
+        """The same, every peer having all training samples that any of them has."""
+        every = self.train.unique()
+        ends = torch.tensor([0, len(every)], device=every.device)
+        train = Pooled(self.train.arrays, every, ends, self.train.transform, peers=len(self))
+        return replace(self, train=train)
 
     def select(self, peers: Tensor) -> Federated:
         """Only these peers, without a trace of what the others hold."""

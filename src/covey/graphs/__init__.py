@@ -5,6 +5,7 @@ says what it does to differences between peers. `NAMES` and `parse` serve the co
 """
 
 from covey.graphs.builders import (
+    centre,
     erdos_renyi,
     exponential,
     full,
@@ -17,7 +18,7 @@ from covey.graphs.builders import (
 from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.matrices import from_matrix, from_networkx
 from covey.graphs.names import NAMES, parse
-from covey.graphs.schedules import fixed, one_peer_exponential, random_directed, random_undirected, server
+from covey.graphs.schedules import epidemic, fixed, one_peer_exponential, random_directed, random_undirected, server
 from covey.graphs.soundness import Needs, check
 from covey.graphs.weights import SameRow, Sparse, Weights
 
@@ -30,7 +31,9 @@ __all__ = [
     "Sparse",
     "Weights",
     "always",
+    "centre",
     "check",
+    "epidemic",
     "erdos_renyi",
     "everybody",
     "exponential",

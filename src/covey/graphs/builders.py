@@ -82,6 +82,14 @@ def isolated(n: int) -> Graph:
     return _symmetric(n, "isolated", _circulant(n, (0,)), (n,))
 
 
+def centre(n: int) -> Graph:
+    """peer 0 alone takes part, and everybody takes over what it has: for one model that is trained in one place"""
+    at_least_one(n)
+    first = torch.arange(n) == 0
+    draw = partial(always, Round(SameRow(first.double()), first))
+    return Graph(n, "centre", draw, True, column_stochastic=n == 1, symmetric=n == 1, fixed=True)
+
+
 def erdos_renyi(n: int, p: float, seed: int | None = None, weights: str = "metropolis") -> Graph:
     """each pair is joined with probability p, drawn until connected, then fixed; Metropolis weights or `row`
 

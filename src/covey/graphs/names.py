@@ -26,8 +26,10 @@ _BUILDERS: dict[str, Callable[..., Graph]] = {
         builders.random_doubly_stochastic,
         schedules.random_directed,
         schedules.random_undirected,
+        schedules.epidemic,
         schedules.server,
         builders.isolated,
+        builders.centre,
     )
 }
 

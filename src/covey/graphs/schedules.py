@@ -54,6 +54,26 @@ def random_directed(n: int, k: int, seed: int | None = None, weights: str = "pus
     )
 
 
+def epidemic(n: int, k: int | None = None, seed: int | None = None) -> Graph:
+    """each sends to k random others, anew in every round, and averages what it happens to hear; k is ⌈log₂ n⌉ or given
+
+    The sender draws and the receiver averages uniformly, so rows sum to one, and columns do in the mean over rounds
+    only: EL-Local of epidemic learning. EL-Oracle, where everybody hears k as well, is `random_undirected`.
+    """
+    k = min(max(1, math.ceil(math.log2(max(n, 2)))), max(n - 1, 1)) if k is None else k
+    _few_enough(n, k)
+    return Graph(
+        n,
+        f"epidemic:{k}",
+        partial(_spread, n, k, seed or 0),
+        row_stochastic=True,
+        column_stochastic=k == n - 1,
+        symmetric=k == n - 1,
+        seed=seed,
+        bind=with_seed(seed, partial(epidemic, n, k)),
+    )
+
+
 def random_undirected(n: int, k: int, seed: int | None = None) -> Graph:
     """k random neighbours each, both ways, anew in every round: a random k-regular graph, weights 1/(k + 1)
 
@@ -177,11 +197,20 @@ def _few_enough(n: int, k: int) -> None:
 
 
 def _directed(n: int, k: int, seed: int, pull: bool, t: int) -> Round:
+    drawer, others = _drawn(n, k, seed, t)
+    return everybody(rules.pull(n, drawer, others) if pull else rules.push(n, others, drawer))
+
+
+def _spread(n: int, k: int, seed: int, t: int) -> Round:
+    drawer, others = _drawn(n, k, seed, t)
+    return everybody(rules.pull(n, others, drawer))
+
+
+def _drawn(n: int, k: int, seed: int, t: int) -> tuple[Tensor, Tensor]:
+    """Who draws whom: each k of the n - 1 others, oneself left out."""
     peers = torch.arange(n)
     drawn = choose(key(seed, "graph", t, peers), n - 1, k)
-    others = (drawn + (drawn >= peers[:, None])).flatten()  # the n - 1 others, oneself left out
-    drawer = peers.repeat_interleave(k)
-    return everybody(rules.pull(n, drawer, others) if pull else rules.push(n, others, drawer))
+    return peers.repeat_interleave(k), (drawn + (drawn >= peers[:, None])).flatten()
 
 
 def _undirected(n: int, k: int, seed: int, t: int) -> Round:

@@ -10,7 +10,17 @@ from covey.graphs.graph import Graph
 from covey.graphs.weights import SameRow
 
 Needs = Literal[
-    "any", "row", "column", "column-or-pull", "doubly", "symmetric", "symmetric-fixed", "column-fixed", "server"
+    "any",
+    "row",
+    "changing",
+    "column",
+    "column-or-pull",
+    "doubly",
+    "symmetric",
+    "symmetric-fixed",
+    "column-fixed",
+    "server",
+    "centre",
 ]
 
 _DOUBLY = "full, ring, torus, grid, exponential, random_undirected:K or server:1.0"
@@ -20,6 +30,11 @@ _PUSH = "random_directed:K (push)"
 _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
     "any": ("nothing", lambda g: True, "any"),
     "row": ("weights whose rows sum to one", lambda g: g.row_stochastic, f"{_DOUBLY}, or random_directed:K:pull"),
+    "changing": (
+        "weights whose rows sum to one and that are drawn anew in every round",
+        lambda g: g.row_stochastic and not g.fixed,
+        "epidemic:K, or random_undirected:K",
+    ),
     "column": ("weights whose columns sum to one", lambda g: g.column_stochastic, f"{_PUSH}, {_DOUBLY}"),
     "column-or-pull": (
         "weights whose columns sum to one (or, asked for by name, pulled ones)",
@@ -47,6 +62,7 @@ _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
         lambda g: g.hub or (g.fixed and isinstance(g.round(0).weights, SameRow)),
         "server, server:0.1 or full",
     ),
+    "centre": ("one place where all data are", lambda g: g.name == "centre", "centre"),
 }
 
 

@@ -191,6 +191,11 @@ class ModuleTask(Task):
         task.layout = task._make_layout()
         return task
 
+    def centralised(self) -> Task:
+        task = copy.copy(self)
+        task._data = self._data.centralised()
+        return task
+
     def select(self, ids: Tensor) -> Task:
         task = copy.copy(self)
         task._data = self._data.select(ids)

@@ -101,6 +101,10 @@ class Task(ABC):
         """The same task with every parameter shared."""
 
     @abstractmethod
+    def centralised(self) -> Task:
+        """The same task where each peer has everybody's training data."""
+
+    @abstractmethod
     def select(self, ids: Tensor) -> Task:
         """The task as the hosts of these peers see it: their data alone."""
 

@@ -128,11 +128,9 @@ class TwoHeadTask(ModuleTask):
 
     def state_dict(self, row: Tensor) -> dict[str, Tensor]:
         """Two linear heads on one input are one, and fit the user's module; others keep their two names."""
-        own, pair = super().state_dict(row), f"{self._pair}."
-        if type(self.module.get_submodule(f"{pair}own")) is not nn.Linear:
-            return own
-        both = {
-            name.removeprefix(f"{pair}own."): value for name, value in own.items() if name.startswith(f"{pair}own.")
-        }
-        summed = {pair + name: own[f"{pair}generic.{name}"] + value for name, value in both.items()}
-        return {name: value for name, value in own.items() if not name.startswith(pair)} | summed
+        every, pair = super().state_dict(row), f"{self._pair}."
+        head = self.module.get_submodule(f"{pair}own")
+        if type(head) is not nn.Linear:
+            return every
+        one = {pair + name: every[f"{pair}generic.{name}"] + every[f"{pair}own.{name}"] for name in head.state_dict()}
+        return {name: value for name, value in every.items() if not name.startswith(pair)} | one
