@@ -209,11 +209,11 @@ class Middle(nn.Module):
 REFUSED = {
     "function": (lambda: classifier(), "is a function"),
     "regression": (lambda: task(loss=lambda p, y: (p[:, 0] - y).square().mean()), "classification by cross-entropy"),
-    "no head": (lambda: Task.from_module(network(), recorded(parts())), "name the last layer"),
+    "no head": (lambda: Task.from_module(network(), recorded(parts())), "name that layer"),
     "two parts": (lambda: Task.from_module(network(), recorded(parts()), personal=("head.weight", "body.bias")),
                   "does not name one submodule"),
-    "not the last": (lambda: Task.from_module(Middle(), recorded(parts()), personal="head"), "not the last layer"),
-    "the body": (lambda: Task.from_module(network(), recorded(parts()), personal="body"), "not the last layer"),
+    "not the last": (lambda: Task.from_module(Middle(), recorded(parts()), personal="head"), "output is not that of"),
+    "the body": (lambda: Task.from_module(network(), recorded(parts()), personal="body"), "output is not that of"),
 }  # fmt: skip
 
 

@@ -106,6 +106,10 @@ def _of_compare(settings: Compare) -> list[Run]:
     for name, known in zip(settings.algorithms, own, strict=True):
         extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
         run = replace(Run(algorithm=name, **common), extra=extra)
+        only = methods.find(name).habit.steps
+        if only is not None and (settings.epochs is not None or settings.steps not in (None, only)):
+            warnings.warn(f"{name} takes {only} step a round, whatever the others take.", stacklevel=2)
+            run = replace(run, steps=only, epochs=None)
         plain = replace(run, compress=None, trigger=None)
         if "compressor" in known or settings.compress is None or compressible(methods.build(name, plain)):
             runs.append(run)

@@ -75,7 +75,10 @@ def check(graph: Graph, needs: Needs, method_name: str, allow_unsound: bool = Fa
     if needs not in _ASSUMED:
         raise UnknownName("assumption on a graph", needs, _ASSUMED)
     assumed, holds, remedies = _ASSUMED[needs]
-    kind = f"{graph.stochasticity}{'' if graph.fixed else ' and changes from round to round'}"
+    of_time = (
+        ("" if needs != "changing" else " and never changes") if graph.fixed else " and changes from round to round"
+    )
+    kind = graph.stochasticity + of_time
     if holds(graph):
         if needs == "column-or-pull" and not graph.column_stochastic:
             return f"Graph '{graph.name}' is {kind}: push-sum's mass stays 1 and the mean of the peers moves (D-01)."

@@ -84,7 +84,8 @@ class ModuleTask(Task):
         heads = [name for name, _ in self.module.named_modules() if name in names and name]
         if len(names) != 1 or not heads:
             raise BadInput(
-                f"personal={names or '()'} does not name one submodule; name the last layer, as in personal='head'."
+                f"A second head stands beside the last layer, but personal={tuple(names)} does not name one submodule; "
+                "name that layer, as in personal='head'."
             )
         own, said = copy.deepcopy(self.module).eval(), []
         own.get_submodule(names[0]).register_forward_hook(lambda module, given, made: said.append(made))
@@ -92,7 +93,10 @@ class ModuleTask(Task):
         with torch.no_grad():
             made = own(x[0].to(next(own.parameters()).device))
         if len(said) != 1 or said[0] is not made:
-            raise BadInput(f"'{names[0]}' is not the last layer of the module, which a second head stands beside.")
+            raise BadInput(
+                f"A second head stands beside the last layer, but the module's output is not that of '{names[0]}'; "
+                "name the layer that makes it."
+            )
         return names[0]
 
     @property
