@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli.helpers import SMALL, refused, run
@@ -38,6 +39,19 @@ WRONG = {
     "field's number": (["run", "fedavgm", "--with", "beta=x"], "'x' is no float"),
     "field's range": (["run", "fedavgm", "--with", "beta=2"], "out of range"),
     "field's part": (["run", "dfedalt", "--with", "by=gosip"], "did you mean 'gossip'?"),
+    "density": (["run", "dispfl", "--with", "density=0"], "DisPFL(density=0.0) is out of range"),
+    "density above one": (["run", "dispfl", "--with", "density=1.5"], "use a share in (0, 1]"),
+    "pull": (["run", "ditto", "--with", "lam=-0.5"], "the pull λ is 0 or more"),
+    "fixed head of none": (["run", "fedbabu", "--personal", ","], "this task has none; name the head"),
+    "none in a comparison": (["compare", "local", "fedbabu", "--personal", ","], "this task has none; name the head"),
+    "second head of none": (["run", "fedrod", "--personal", ","], "does not name one submodule"),
+    "second head in the middle": (["run", "fedrod", "--personal", "body"], "output is not that of 'body'"),
+    "one-step method": (["run", "d2", "--epochs", "2"], "--steps 1"),
+    "two momenta": (["run", "qgdsgdm", "--momentum", "0.9"], "momentum=0"),
+    "mask of push-sum": (["run", "dispfl", "--graph", "random_directed:2"], "rows sum to one"),
+    "epidemic that stays": (["run", "epidemic", "--graph", "ring"], "drawn anew in every round"),
+    "centre": (["run", "centralised", "--graph", "ring"], "take centre"),
+    "fine-tuning": (["run", "fedbabu", "--finetune-lr", "-1"], "out of range"),
     "rate": (["run", "local", "--lr", "-1"], "out of range"),
     "steps and epochs": (["run", "local", "--steps", "1", "--epochs", "2"], "not both"),
     "nesterov": (["run", "dfedavg", "--nesterov"], "needs momentum"),
@@ -72,6 +86,16 @@ def test_refused(
     said = refused(capsys, [command, *SMALL, "--out", out, *given])
     assert words in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_regression_has_no_classes_to_balance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", x=np.ones((80, 3)), y=np.linspace(0, 1, 80))
+    said = refused(capsys, ["run", "fedrod", *SMALL, "--data", "mine.npz", "--out", tmp_path / "out"])
+    assert "the labels of these data are no classes" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.npz"]
 
 
 def test_folder_that_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

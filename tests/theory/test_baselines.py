@@ -1,6 +1,6 @@
 """The methods that papers compare with: numbers worked out by hand, and what each of them keeps.
 
-Section numbers are those of algorithms.md, from which the printed numbers come; they are met to 6e-7.
+Numbers with six decimals are met to 6e-7; where their equations stand: docs/papers.md, 3.9.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float = 
     torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
-# DFedSAM, 3.6 ----------------------------------------------------------------------------------------------------
+# DFedSAM ---------------------------------------------------------------------------------------------------------
 
 
 def test_dfedsam_takes_one_norm_over_the_whole_model() -> None:
@@ -46,7 +46,7 @@ def test_dfedsam_mgs_gossips_several_times_and_pays_for_each() -> None:
         DFedSAM(SGD(0.1), gossips=0)
 
 
-# Ditto, 2.7 ------------------------------------------------------------------------------------------------------
+# Ditto -----------------------------------------------------------------------------------------------------------
 
 
 def test_ditto_by_hand() -> None:
@@ -85,7 +85,7 @@ def test_the_global_part_of_ditto_is_fedavg(own: SGD | None) -> None:
     assert ditto.link.traffic.as_dict() == plain.link.traffic.as_dict()
 
 
-# FedBABU, 2.6 ----------------------------------------------------------------------------------------------------
+# FedBABU ---------------------------------------------------------------------------------------------------------
 
 
 def two_part() -> Task:
@@ -126,11 +126,11 @@ def test_fedbabu_has_one_head_for_all() -> None:
         Rounds(FedBABU(STEP, STEP), classifier(()), HALF)
 
 
-# Momentum that lives on, 3.9 -------------------------------------------------------------------------------------
+# Momentum that lives on ------------------------------------------------------------------------------------------
 
 # One node, ½(x − 1)², x⁰ = 0, η = .1, β = μ = .9.
 #   heavy ball: v = −1, −1.8, −2.34 (a buffer that began anew each round would give .1, .19, .271)
-#   Nesterov: x³ is that of the virtual sequence in 6.3
+#   Nesterov: x³ is that of the virtual sequence of docs/papers.md, 3.8
 #   QG: printed. QG Nesterov: d = 1.9g + .81m̂ = −1.9; −1.539 − .1539; so x = .19, .35929; m̂ = −.19, −.34029
 ALONE = {
     "heavy ball": (DSGDm(SGD(0.1, momentum=0.9)), (0.1, 0.28, 0.514), (-1, -1.8, -2.34)),

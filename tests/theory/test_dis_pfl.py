@@ -1,4 +1,4 @@
-"""Dis-PFL: how many weights each tensor keeps, how masks move, who is averaged, and what it costs (algorithms.md, 3.5).
+"""Dis-PFL: how many weights each tensor keeps, how masks move, who is averaged, what it costs (docs/papers.md, 3.9).
 
 Equality with a naive loop is in `test_naive_methods.py`."""
 

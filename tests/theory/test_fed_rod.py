@@ -1,4 +1,4 @@
-"""Fed-RoD: balanced softmax, two heads on one input, and what reaches which of them (algorithms.md, 2.8)."""
+"""Fed-RoD: balanced softmax, two heads on one input, and what reaches which of them (docs/papers.md, 3.9)."""
 
 from __future__ import annotations
 

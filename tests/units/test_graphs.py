@@ -112,7 +112,7 @@ def test_exponential_hears_seven_others_of_a_hundred() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["full", "ring", "exponential", "isolated", "random_doubly_stochastic", "erdos_renyi:0.4"]
+    "text", ["full", "ring", "exponential", "isolated", "centre", "random_doubly_stochastic", "erdos_renyi:0.4"]
 )
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20])
 def test_fixed_graphs_keep_their_word(text: str, n: int) -> None:
@@ -206,7 +206,14 @@ def test_server_counts() -> None:
         graphs.server(5, weights="size").bound(0, torch.ones(4))
 
 
-CHANGING = ["one_peer_exponential", "random_directed:3", "random_directed:3:pull", "random_undirected:3", "server:0.4"]
+CHANGING = [
+    "one_peer_exponential",
+    "epidemic:3",
+    "random_directed:3",
+    "random_directed:3:pull",
+    "random_undirected:3",
+    "server:0.4",
+]
 
 
 @pytest.mark.parametrize("text", CHANGING)
