@@ -163,6 +163,18 @@ def test_class_counts_are_each_peers_own_and_never_move() -> None:
     assert bool((counts == 0).any()) and not bool((counts == counts[0]).all())
 
 
+@pytest.mark.parametrize("hyper", [None, 3])
+def test_scores_of_classes_that_nobody_has(hyper: int | None) -> None:
+    """A module may be wider than the data: such a class has probability 0 in training, and its score never moves."""
+    wide = nn.Sequential(OrderedDict(body=nn.Linear(WIDTH, 6), head=nn.Linear(6, CLASSES + 2))).double()
+    task = Task.from_module(wide, recorded(parts()), personal="head")
+    run = Rounds(FedRoD(SGD(LR, epochs=1, batch=BATCH), hyper), task, server(N)).go(2)
+    found = run.peers.task.layout.unpack(run.peers.rows)
+    assert torch.equal(found["head.counts"][:, CLASSES:], torch.zeros(N, 2, dtype=torch.float64))
+    assert torch.equal(found["head.generic.bias"][0, CLASSES:], wide.head.bias[CLASSES:])  # type: ignore[union-attr]
+    assert not torch.equal(found["head.generic.bias"][0, :CLASSES], wide.head.bias[:CLASSES])  # type: ignore[union-attr]
+
+
 def test_a_hyper_network_makes_the_personal_heads() -> None:
     """Nothing trained is personal; peers of equal shares of classes have equal heads, others differ."""
     run = Rounds(FedRoD(SGD(LR, epochs=1, batch=BATCH), hyper=4), task(), server(N)).go(4)
@@ -212,8 +224,8 @@ REFUSED = {
     "no head": (lambda: Task.from_module(network(), recorded(parts())), "name that layer"),
     "two parts": (lambda: Task.from_module(network(), recorded(parts()), personal=("head.weight", "body.bias")),
                   "does not name one submodule"),
-    "not the last": (lambda: Task.from_module(Middle(), recorded(parts()), personal="head"), "output is not that of"),
-    "the body": (lambda: Task.from_module(network(), recorded(parts()), personal="body"), "output is not that of"),
+    "not the last": (lambda: Task.from_module(Middle(), recorded(parts()), personal="head"), "is not a row of scores"),
+    "the body": (lambda: Task.from_module(network(), recorded(parts()), personal="body"), "is not a row of scores"),
 }  # fmt: skip
 
 

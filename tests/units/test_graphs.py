@@ -112,7 +112,7 @@ def test_exponential_hears_seven_others_of_a_hundred() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["full", "ring", "exponential", "isolated", "centre", "random_doubly_stochastic", "erdos_renyi:0.4"]
+    "text", ["full", "ring", "exponential", "isolated", "random_doubly_stochastic", "erdos_renyi:0.4"]
 )
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20])
 def test_fixed_graphs_keep_their_word(text: str, n: int) -> None:

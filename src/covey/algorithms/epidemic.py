@@ -15,12 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covey.algorithms.dfedavg import DFedAvg
+from covey.errors import BadInput
+from covey.exchange import Gossip
 from covey.graphs.soundness import Needs
 
 
 @dataclass(frozen=True)
 class Epidemic(DFedAvg):
     """DFedAvg among neighbours drawn anew in every round."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.by, Gossip):
+            raise BadInput(f"Epidemic averages what it hears; leave `by` at Gossip(), instead of {self.by}.")
 
     @property
     def needs(self) -> Needs:

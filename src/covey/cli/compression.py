@@ -91,7 +91,8 @@ def fields_of(kind: type[Algorithm], settings: Settings) -> dict[str, object]:
 
 def compressible(method: Algorithm) -> bool:
     """Whether peers gossip or push among themselves, so that a compressed exchange can take the place of theirs."""
-    return isinstance(method, Cooperative) and isinstance(method.by, Gossip | PushSum) and method.needs != "server"
+    apart = method.needs in ("server", "changing")
+    return isinstance(method, Cooperative) and isinstance(method.by, Gossip | PushSum) and not apart
 
 
 def applied(method: Algorithm, settings: Settings) -> Algorithm:

@@ -78,8 +78,9 @@ class ModuleTask(Task):
         kept = {n for n in statistics if self._statistics == "personal" or n.startswith(self._prefixes)}
         return Layout(parameters, statistics, self._personal | kept)
 
-    def head(self) -> str:
-        """The name of the submodule that makes the output from its one input, and that `personal` names."""
+    def head(self) -> tuple[str, int]:
+        """The name of the submodule that makes the output from its one input, and that `personal` names; and how many
+        scores it gives."""
         names = [prefix.rstrip(".") for prefix in self._prefixes]
         heads = [name for name, _ in self.module.named_modules() if name in names and name]
         if len(names) != 1 or not heads:
@@ -92,12 +93,12 @@ class ModuleTask(Task):
         x, _ = self.train.batch(torch.zeros(1).long(), torch.zeros(1, 1).long())
         with torch.no_grad():
             made = own(x[0].to(next(own.parameters()).device))
-        if len(said) != 1 or said[0] is not made:
+        if len(said) != 1 or said[0] is not made or made.dim() != 2:
             raise BadInput(
-                f"A second head stands beside the last layer, but the module's output is not that of '{names[0]}'; "
-                "name the layer that makes it."
+                f"A second head stands beside the last layer, but the module's output is not a row of scores that "
+                f"'{names[0]}' makes; name the layer that makes them."
             )
-        return names[0]
+        return names[0], made.shape[1]
 
     @property
     def data(self) -> Federated:

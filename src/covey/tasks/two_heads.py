@@ -86,16 +86,16 @@ class TwoHeadTask(ModuleTask):
                 "Two heads balance the counts of classes, so they need a classification by cross-entropy; this task "
                 "has another loss, or labels that are no classes."
             )
-        name, counts = task.head(), task.data.class_counts()
+        name, outputs = task.head()
         module = copy.deepcopy(task.module)
         head = module.get_submodule(name)
         if hyper is not None and (hyper < 1 or any(True for _ in head.buffers())):
             raise BadInput(
                 f"hyper={hyper} is a number of hidden units, 1 or more, for a head without running statistics."
             )
-        own = copy.deepcopy(head) if hyper is None else Hyper(copy.deepcopy(head), counts.shape[1], hyper)
+        own = copy.deepcopy(head) if hyper is None else Hyper(copy.deepcopy(head), outputs, hyper)
         parent, _, last = name.rpartition(".")
-        setattr(module.get_submodule(parent), last, TwoHeads(head, counts.shape[1], own))
+        setattr(module.get_submodule(parent), last, TwoHeads(head, outputs, own))
         self._pair = name
         super().__init__(module, task.data, f"{name}.own" if hyper is None else (), balanced, task.metrics,
                          task._statistics)  # fmt: skip
@@ -112,7 +112,9 @@ class TwoHeadTask(ModuleTask):
 
     def start(self, ids: Tensor, seed: int, init: Init) -> Tensor:
         rows = super().start(ids, seed, init)
-        rows[:, self.layout.statistics[f"{self._pair}.counts"].columns] = self.data.class_counts().to(rows)
+        columns, counts = self.layout.statistics[f"{self._pair}.counts"].columns, self.data.class_counts().to(rows)
+        rows[:, columns] = 0.0  # a model may have scores for more classes than there are
+        rows[:, columns.start : columns.start + counts.shape[1]] = counts
         return rows
 
     def generic(self, rows: Tensor) -> Tensor:
