@@ -105,7 +105,7 @@ def _of_compare(settings: Compare) -> list[Run]:
     for name, known in zip(settings.algorithms, own, strict=True):
         extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
         run = replace(Run(algorithm=name, **common), extra=extra)
-        plain = replace(run, compress=None, trigger=None)
+        plain = replace(run, compress=None, trigger=None, gamma=None, feedback=False)
         if "compressor" in known or settings.compress is None or compressible(methods.build(name, plain)):
             runs.append(run)
         else:  # Local and methods with a server are compared as they are

@@ -24,6 +24,9 @@ from covey.compress.forms import Chosen, Floats, Inner
 from covey.errors import BadInput
 from covey.randomness import uniform
 
+_LONG = 1 << 15  # numbers from which looking for candidates first is faster (measured on a processor)
+_STRIDE = 64
+
 
 @dataclass(frozen=True)
 class TopK(Compressor):
@@ -52,7 +55,9 @@ class TopK(Compressor):
     def count(self, d: int) -> int:
         """k of d numbers."""
         self.require_fits(d)
-        return max(1, math.floor(self.fraction * d)) if self.fraction is not None else int(self.k or 0)
+        if self.fraction is None:
+            return int(self.k or 0)
+        return max(1, math.floor(self.fraction * d + 1e-9))  # 0.29 · 100 is 28.999…96 in floating point
 
     def form(self, x: Tensor, keys: Tensor) -> Chosen:
         index = self.choose(x, keys)
@@ -126,6 +131,26 @@ def largest(size: Tensor, k: int) -> Tensor:
     d = size.shape[1]
     if k >= d:
         return torch.arange(d, device=size.device).expand(len(size), -1)
+    if size.device.type == "cpu" and len(size) and d >= _LONG and 8 * k <= d:
+        return torch.stack([_among_candidates(row, k) for row in size])
+    return _sorted_out(size, k)
+
+
+def _among_candidates(size: Tensor, k: int) -> Tensor:
+    """The same for one long row: every 64th number tells a threshold that slightly more than k numbers are likely to
+    reach, and only those are sorted. Where fewer reach it, all are; so the answer is exact in any case."""
+    sample = size[::_STRIDE]
+    wanted = k / _STRIDE
+    rank = math.ceil(wanted + 4.0 * math.sqrt(wanted)) + 1  # of the sample; 4 deviations: short once in 30000 times
+    if rank > len(sample):
+        return _sorted_out(size[None], k)[0]
+    candidates = (size >= sample.topk(rank).values[-1]).nonzero()[:, 0]
+    if len(candidates) <= k:
+        return candidates if len(candidates) == k else _sorted_out(size[None], k)[0]
+    return candidates[_sorted_out(size[candidates][None], k)[0]]
+
+
+def _sorted_out(size: Tensor, k: int) -> Tensor:
     value, index = size.topk(k + 1, dim=1)
     index = index[:, :k].sort(dim=1).values
     tied = value[:, k - 1] == value[:, k]  # only then does it matter which of equal ones are taken

@@ -10,6 +10,9 @@ for every C, γ and trigger. `copies`: a peer needs only the sum s_i = Σ_j w_ij
 it hears; "each" keeps every neighbour's copy, at a memory of degree times width, and gives the same numbers. Both need
 a graph that never changes: to a new neighbour the sum means nothing. Copies begin at zero, as in the papers, or at the
 first model, where that is `known` to be the same for all. C = Identity and γ = 1 is plain gossip.
+
+What is said are changes, so they travel with `carry`: a network delivers them late rather than never, once, and in
+order. Until a late one is there, its receivers' s_i lack it, and the mean moves by γ w_ij times what is missing.
 """
 
 from __future__ import annotations
@@ -49,9 +52,13 @@ class Compressed(Exchange):
             raise BadInput("gamma='auto' goes with copies='sum'; with copies='each' give a number, or 'usual'.")
         if self.order not in ("post", "pre") or self.copies not in ("sum", "each"):
             raise BadInput(f"order='{self.order}' is 'post' or 'pre', and copies='{self.copies}' is 'sum' or 'each'.")
+        if self.trigger.per == "tensor" and self.compressor.whole:
+            raise BadInput(f"{self.compressor} speaks of the whole model, so its trigger cannot look per tensor.")
 
     def start(self, peers: Peers, link: Link) -> None:
         self.compressor.require_fits(peers.shared.shape[1])
+        if self.copies == "each" and not link.graph.fixed:
+            raise BadInput(f"copies='each' needs neighbours that stay, and graph '{link.graph.name}' changes.")
         first = peers.shared.clone() if self.known else torch.zeros_like(peers.shared)
         if self.known and not torch.equal(first, first[:1].expand_as(first)):
             raise BadInput("known=True takes the first model for known, but peers start from different shared models.")
@@ -62,8 +69,9 @@ class Compressed(Exchange):
             slots = link.neighbours().shape[1]
             peers.state["copies"] = first[:, None].repeat(1, slots, 1)
         peers.state["gamma"] = first_step(self.gamma, self.compressor, peers, link)
+        peers.state["spoke"] = peers.rows.new_zeros(len(peers), 2)
         if self.gamma == "auto":
-            watch(peers)
+            watch(peers, link)
 
     def __call__(self, peers: Peers, link: Link) -> None:
         x, state = peers.shared, peers.state
@@ -75,7 +83,7 @@ class Compressed(Exchange):
         if self.gamma == "auto" or self.order == "post":
             drawn = self.towards(peers, link)
             if heard is not None:
-                adapt(peers, link, heard, drawn, x - state["hat"])
+                adapt(peers, heard, drawn, x - state["hat"])
             if self.order == "post":
                 x = drawn.mul_(state["gamma"]).add_(x)
         peers.shared = x
@@ -87,9 +95,9 @@ class Compressed(Exchange):
             state["copies"] = state["copies"] + link.gather(q).rows
             return None
         if self.gamma != "auto":
-            state["sum"] = link.mix(q, onto=state["sum"])
+            state["sum"] = link.mix(q, carry=True, onto=state["sum"])
             return None
-        state["sum"], heard = link.mix(q, flags(peers), onto=state["sum"])
+        state["sum"], heard = link.mix(q, flags(peers), carry=True, onto=state["sum"])
         return heard
 
     def towards(self, peers: Peers, link: Link) -> Tensor:
@@ -102,12 +110,21 @@ class Compressed(Exchange):
 
 
 def compressed(compressor: Compressor, trigger: Trigger, gap: Tensor, peers: Peers) -> Message:
-    """The message of each peer, tensor by tensor; a bit more where receivers must be told whether there is one."""
+    """The message of each peer, tensor by tensor; a bit more where receivers must be told whether there is one.
+
+    state["spoke"] [rows, 2] counts what was said and what could have been: messages, or tensors where the trigger looks
+    at each.
+    """
     tensors = peers.tensors("shared")
-    seen = tensors if trigger.per == "tensor" and not compressor.whole else [slice(0, gap.shape[1])]
-    size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
-    send = trigger(size, peers.round, *peers.progress())
-    send = send & peers.active.to(send.device)[:, None]
+    seen = tensors if trigger.per == "tensor" else [slice(0, gap.shape[1])]
+    if trigger.asks:
+        size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
+    else:
+        size = gap.new_zeros(len(gap), len(seen))
+    active = peers.active.to(gap.device)[:, None]
+    send = trigger(size, peers.round, *peers.progress()) & active
+    spoke = torch.cat([send.sum(1, keepdim=True), active * len(seen)], 1)
+    peers.state["spoke"] = peers.state["spoke"] + spoke
     keys = key(peers.seed, "compress", peers.round, peers.ids)
     message = compressor(gap, keys, tensors=tensors, send=send)
     return message.told(len(seen)) if trigger.asks else message

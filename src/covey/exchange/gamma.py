@@ -65,12 +65,15 @@ def first_step(gamma: Gamma, compressor: Compressor, peers: Peers, link: Link) -
     tensors = [part.stop - part.start for part in peers.tensors("shared")]
     if gamma == "theory":
         delta, lam = link.graph.gaps()
-        return theorem_2(min(compressor.omega(d) for d in tensors), delta, lam) * peers.ones()
+        sizes = [sum(tensors)] if compressor.whole else tensors
+        return theorem_2(min(compressor.omega(d) for d in sizes), delta, lam) * peers.ones()
     return usual(compressor.kept(tensors)) * peers.ones()
 
 
-def watch(peers: Peers) -> None:
+def watch(peers: Peers, link: Link) -> None:
     """Begin to adapt γ."""
+    window = max(_SHORTEST, link.graph.width())  # rounds in which flags reach everybody
+    peers.state["window"] = torch.full((len(peers), 1), window, dtype=torch.int64)
     peers.state["least"] = peers.state["gamma"] * _FLOOR
     peers.state["lead"] = peers.rows.new_zeros(len(peers), 2)  # both sums of E, over this window
     peers.state["flags"] = peers.rows.new_zeros(len(peers), len(_FACTORS))  # classes of the last window, as known here
@@ -82,7 +85,7 @@ def flags(peers: Peers) -> Message:
     return Message(peers.state["flags"], bits, torch.full_like(bits, 8.0))
 
 
-def adapt(peers: Peers, link: Link, heard: Tensor, drawn: Tensor, unsaid: Tensor) -> None:
+def adapt(peers: Peers, heard: Tensor, drawn: Tensor, unsaid: Tensor) -> None:
     """One round: gather E, pass on the flags that were heard, and at the end of a window change γ.
 
     heard  [rows, 4]  Σ_j w_ij flags_j;  drawn: d;  unsaid: x − x̂
@@ -90,7 +93,7 @@ def adapt(peers: Peers, link: Link, heard: Tensor, drawn: Tensor, unsaid: Tensor
     state = peers.state
     state["lead"] = state["lead"] + torch.stack([(drawn * unsaid).sum(1), drawn.square().sum(1)], 1)
     state["flags"] = (heard > 0).to(heard)
-    if (peers.round + 1) % max(_SHORTEST, link.graph.width()):
+    if (peers.round + 1) % int(state["window"][0]):
         return
     highest = len(_FACTORS) - 1 - state["flags"].flip(1).argmax(1, keepdim=True)
     factor = heard.new_tensor(_FACTORS)[highest]
