@@ -37,6 +37,11 @@ class Compressor(ABC):
         """Whether it is meant for the whole vector rather than for each tensor of a model."""
         return False
 
+    @property
+    def everything(self) -> bool:
+        """Whether it says something of every number."""
+        return True
+
     def kept(self, tensors: list[int]) -> float:
         """The share of the energy of standard normal numbers that it keeps, 1 − ‖C(x) − x‖² / ‖x‖², for tensors of
         these sizes; of large ones a part is tried."""
@@ -96,6 +101,10 @@ class Whole(Compressor):
     @property
     def whole(self) -> bool:
         return True
+
+    @property
+    def everything(self) -> bool:
+        return self.inner.everything
 
     def shrunk(self, d: int, size: int) -> Compressor:
         return self.inner.shrunk(d, size)

@@ -2,12 +2,16 @@
 
     TopK       the k largest in magnitude, as they are                              ω = k / d
     RandK      k at random, as they are (not scaled by d / k: that would expand)    ω = k / d in the mean
-    SignTopK   the k largest, as ± their mean magnitude                             ω = 1 / d at worst
+    SignTopK   the k largest, as ± their mean magnitude                             ω = min(1 / k, k / d) at worst
     QTopK      the k largest, rounded at random to s levels (see QSGD)              ω = k / (d (1 + β_k))
 
 S. U. Stich, J.-B. Cordonnier, M. Jaggi, *Sparsified SGD with memory*, 2018; D. Basu, D. Data, C. Karakus, S. Diggavi,
 *Qsparse-local-SGD*, 2019. Of equal magnitudes the one with the lower position is chosen, whatever the machine. k is a
 number for the whole vector (`k`), or a share of each tensor, rounded down but at least one (`fraction`).
+
+SignTopK keeps ‖T‖₁² / (k ‖x‖₂²) of the energy, T being the k largest. For a given sum that is least where one of T is
+large and all other numbers of x are c times it: (1 + (k − 1) c)² / (k (1 + (d − 1) c²)), which rises and then falls
+between 1 / k at c = 0 and k / d at c = 1.
 """
 
 from __future__ import annotations
@@ -44,6 +48,10 @@ class TopK(Compressor):
     @property
     def whole(self) -> bool:
         return self.k is not None
+
+    @property
+    def everything(self) -> bool:
+        return False
 
     def shrunk(self, d: int, size: int) -> TopK:
         return self if self.k is None else replace(self, k=max(1, round(self.k * size / d)))
@@ -95,7 +103,7 @@ class SignTopK(TopK):
         return signs(chosen)
 
     def omega(self, d: int) -> float:
-        return 1.0 / d
+        return min(1.0 / self.count(d), self.count(d) / d)
 
     def formula(self, d: int) -> float:
         return self.count(d) * (1.0 + position_bits(d)) + 32.0
