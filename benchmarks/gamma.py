@@ -5,7 +5,7 @@
 
 The sweep: peers hold a vector of normal numbers each and agree on the mean (no gradients), until their mean square
 distance from it is a hundredth of the first. γ is tried at multiples of `usual`. The three problems: the same over a
-ring; softmax regression where each of ten peers has one digit, until every peer's own model knows all ten; and
+ring; softmax regression where each of ten peers has one digit, until the mean peer's own model knows five; and
 push-sum over a directed graph with noisy gradients. Rounds are means over seeds.
 """
 
@@ -33,7 +33,7 @@ from covey.peers import Peers
 from covey.training.pace import Pace
 
 Reached = Callable[[Tensor], bool]  # of the models [peers, width]
-FACTORS = (0.125, 0.18, 0.25, 0.35, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8)  # of the usual γ
+FACTORS = (0.125, 0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0)  # of the usual γ
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Problem:
     graph: Graph
     task: Callable[[int], tuple[Task, Reached]]
     most: int
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1)
 
     def rounds(self, gamma: Any) -> tuple[float, float, float]:
         """Rounds until it is done (infinite if never), in the mean over seeds; the first and the last γ."""
@@ -98,10 +98,11 @@ def _digits() -> tuple[Tensor, Tensor]:
     return x.flatten(1).float() / x.max(), y
 
 
-def one_digit_each(seed: int, goal: float = 0.9) -> tuple[Task, Reached]:
+def one_digit_each(seed: int, goal: float = 0.5) -> tuple[Task, Reached]:
     """Ten peers with a digit each; done when the mean over peers of the accuracy on all digits is the goal."""
     x, y = _digits()
-    parts = [(x[y == digit][:80], y[y == digit][:80]) for digit in range(10)]
+    x, y = x[seed::3], y[seed::3]  # other digits for another seed
+    parts = [(x[y == digit][:25], y[y == digit][:25]) for digit in range(10)]
     data = tuple(torch.stack([part[k] for part in parts]) for k in (0, 1))
 
     def loss(p: dict[str, Tensor], batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -130,7 +131,7 @@ PROBLEMS = (
     Problem("agreement, ring(16), TopK 5 %", DFedAvg(REST, by=Compressed(TopK(0.05))), graphs.ring(16),
             lambda seed: agreement(16, 500, seed), 1200),
     Problem("a digit each, ring(10), SignTopK 5 %", DFedAvg(SGD(0.1, steps=5, batch=5), by=Compressed(SignTopK(0.05))),
-            graphs.ring(10), one_digit_each, 600),
+            graphs.ring(10), one_digit_each, 400),
     Problem("noisy mean, directed(12, 3), TopK 10 %", SGP(SGD(0.02, batch=1), by=CompressedPush(TopK(0.1))),
             graphs.fixed(graphs.random_directed(12, 3, seed=1)), lambda seed: noisy_mean(12, 300, seed), 600),
 )  # fmt: skip

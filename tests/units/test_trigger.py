@@ -100,8 +100,8 @@ def test_t_is_the_number_of_local_steps_and_eta_the_last_rate(monkeypatch: pytes
 
 def test_by_hand_who_is_heard() -> None:
     """F_i = ½(x − b_i)², b = (0, 0, 0, 8), η = ½, x⁰ = 0, and c η² = 1 (c = 4). Round 1: x = (0, 0, 0, 4), only
-    4² > 1 speaks; x̂₃ = 4, and with γ = ¾ on the ring of thirds x = (1, 0, 1, 2). Round 2: half of it, (½, 0, ½, 5): gaps
-    (¼, 0, ¼, 1): nobody speaks, for 1 is not above 1. Exchange with x̂ = (0, 0, 0, 4): x = (3/2, 0, 3/2, 3)."""
+    4² > 1 speaks; x̂₃ = 4, and with γ = ¾ on the ring of thirds x = (1, 0, 1, 2). Round 2: half of it, (½, 0, ½, 5):
+    gaps (¼, 0, ¼, 1): nobody speaks, for 1 is not above 1. Exchange with x̂ = (0, 0, 0, 4): x = (3/2, 0, 3/2, 3)."""
     b = column(0, 0, 0, 8)
     method = DFedAvg(SGD(0.5), by=Compressed(compress.Identity(), 0.75, trigger.norm(4.0, first=False)))
     run = Rounds(method, quadratic(b), graphs.ring(4))
