@@ -73,7 +73,7 @@ class TopK(Compressor):
 
     def choose(self, x: Tensor, keys: Tensor) -> Tensor:
         """Which ones: positions [m, k], ascending."""
-        return largest(x.abs(), self.count(x.shape[1]))
+        return largest(x, self.count(x.shape[1]))
 
     def inner(self, chosen: Tensor, keys: Tensor) -> Inner:
         """How the chosen ones are said."""
@@ -134,14 +134,14 @@ def position_bits(d: int) -> int:
     return math.ceil(math.log2(d)) if d > 1 else 0
 
 
-def largest(size: Tensor, k: int) -> Tensor:
-    """Positions of the k largest of each row, ascending; of equal ones the first."""
-    d = size.shape[1]
+def largest(x: Tensor, k: int) -> Tensor:
+    """Positions of the k largest in magnitude of each row, ascending; of equal ones the first."""
+    d = x.shape[1]
     if k >= d:
-        return torch.arange(d, device=size.device).expand(len(size), -1)
-    if size.device.type == "cpu" and len(size) and d >= _LONG and 8 * k <= d:
-        return torch.stack([_among_candidates(row, k) for row in size])
-    return _sorted_out(size, k)
+        return torch.arange(d, device=x.device).expand(len(x), -1)
+    if x.device.type == "cpu" and len(x) and d >= _LONG and 8 * k <= d:
+        return torch.stack([_among_candidates(row.abs(), k) for row in x])
+    return _sorted_out(x.abs(), k)
 
 
 def _among_candidates(size: Tensor, k: int) -> Tensor:

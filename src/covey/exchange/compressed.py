@@ -26,11 +26,12 @@ from torch import Tensor
 from covey.compress import Compressor, Message
 from covey.errors import BadInput
 from covey.exchange.exchange import Exchange
-from covey.exchange.gamma import Gamma, adapt, first_step, flags, require_gamma, watch
+from covey.exchange.gamma import Gamma, adapt, first_step, flags, lead, require_gamma, watch
 from covey.graphs.soundness import Needs
 from covey.link import Link
 from covey.peers import Peers
 from covey.randomness import key
+from covey.rows import blocks
 from covey.trigger import Trigger, always
 
 
@@ -74,19 +75,26 @@ class Compressed(Exchange):
             watch(peers, link)
 
     def __call__(self, peers: Peers, link: Link) -> None:
-        x, state = peers.shared, peers.state
         if self.order == "pre":
-            x = self.towards(peers, link).mul_(state["gamma"]).add_(x)
-        q = compressed(self.compressor, self.trigger, x - state["hat"], peers)
-        q.add_to(state["hat"])
+            self.follow(peers, link)
+        q = compressed(self.compressor, self.trigger, peers.shared, peers, known=peers.state["hat"])
+        q.add_to(peers.state["hat"])
         heard = self.hear(q, peers, link)
-        if self.gamma == "auto" or self.order == "post":
-            drawn = self.towards(peers, link)
-            if heard is not None:
-                adapt(peers, heard, drawn, x - state["hat"])
-            if self.order == "post":
-                x = drawn.mul_(state["gamma"]).add_(x)
-        peers.shared = x
+        if heard is not None:
+            adapt(peers, heard, self.leads(peers, link))
+        if self.order == "post":
+            self.follow(peers, link)
+
+    def follow(self, peers: Peers, link: Link) -> None:
+        """x ← x + γ (Σ_j w_ij x̂_j − x̂_i), in place."""
+        x, gamma = peers.shared, peers.state["gamma"]
+        for rows in blocks(x):
+            x[rows] += self.towards(peers, link, rows).mul_(gamma[rows])
+
+    def leads(self, peers: Peers, link: Link) -> Tensor:
+        """What γ="auto" looks at, [rows, 3]."""
+        x, hat = peers.shared, peers.state["hat"]
+        return torch.cat([lead(self.towards(peers, link, rows), x[rows] - hat[rows]) for rows in blocks(x)])
 
     def hear(self, q: Message, peers: Peers, link: Link) -> Tensor | None:
         """Bring what is kept of the neighbours' copies up to date; the neighbours' flags, where γ adapts."""
@@ -100,31 +108,39 @@ class Compressed(Exchange):
         state["sum"], heard = link.mix(q, flags(peers), carry=True, onto=state["sum"])
         return heard
 
-    def towards(self, peers: Peers, link: Link) -> Tensor:
-        """Σ_j w_ij x̂_j − x̂_i, a new tensor."""
-        hat = peers.state["hat"]
+    def towards(self, peers: Peers, link: Link, rows: slice) -> Tensor:
+        """Σ_j w_ij x̂_j − x̂_i of some rows, a new tensor."""
+        hat = peers.state["hat"][rows]
         if self.copies == "sum":
-            return peers.state["sum"] - hat
-        weights = link.weights().to(hat)
-        return (weights[..., None] * (peers.state["copies"] - hat[:, None])).sum(1)
+            return peers.state["sum"][rows] - hat
+        weights = link.weights().to(hat)[rows]
+        return (weights[..., None] * (peers.state["copies"][rows] - hat[:, None])).sum(1)
 
 
-def compressed(compressor: Compressor, trigger: Trigger, gap: Tensor, peers: Peers) -> Message:
-    """The message of each peer, tensor by tensor; a bit more where receivers must be told whether there is one.
+def compressed(
+    compressor: Compressor, trigger: Trigger, x: Tensor, peers: Peers, known: Tensor | None = None
+) -> Message:
+    """The message of each peer, of x or of how it differs from what is known of it, tensor by tensor; a bit more where
+    receivers must be told whether there is one.
 
     state["spoke"] [rows, 2] counts what was said and what could have been: messages, or tensors where the trigger looks
     at each.
     """
     tensors = peers.tensors("shared")
-    seen = tensors if trigger.per == "tensor" else [slice(0, gap.shape[1])]
-    if trigger.asks:
-        size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
-    else:
-        size = gap.new_zeros(len(gap), len(seen))
-    active = peers.active.to(gap.device)[:, None]
-    send = trigger(size, peers.round, *peers.progress()) & active
-    spoke = torch.cat([send.sum(1, keepdim=True), active * len(seen)], 1)
-    peers.state["spoke"] = peers.state["spoke"] + spoke
+    seen = tensors if trigger.per == "tensor" else [slice(0, x.shape[1])]
     keys = key(peers.seed, "compress", peers.round, peers.ids)
-    message = compressor(gap, keys, tensors=tensors, send=send)
+    t, lr = peers.progress()
+    active = peers.active.to(x.device)[:, None]
+    messages: list[Message] = []
+    counts: list[Tensor] = []
+    for rows in blocks(x):
+        gap = x[rows] if known is None else x[rows] - known[rows]
+        size = gap.new_zeros(len(gap), len(seen))
+        if trigger.asks:
+            size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
+        send = trigger(size, peers.round, t[rows], lr[rows]) & active[rows]
+        messages.append(compressor(gap, keys[rows], tensors=tensors, send=send))
+        counts.append(torch.cat([send.sum(1, keepdim=True), active[rows] * len(seen)], 1))
+    peers.state["spoke"] = peers.state["spoke"] + torch.cat(counts)
+    message = Message.joined(messages)
     return message.told(len(seen)) if trigger.asks else message

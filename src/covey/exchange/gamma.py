@@ -93,14 +93,18 @@ def flags(peers: Peers) -> Message:
     return Message(peers.state["flags"], bits, torch.full_like(bits, 8.0))
 
 
-def adapt(peers: Peers, heard: Tensor, drawn: Tensor, unsaid: Tensor) -> None:
+def lead(drawn: Tensor, unsaid: Tensor) -> Tensor:
+    """⟨d, x − x̂⟩, ‖d‖² and ‖x − x̂‖² of each row, [rows, 3]."""
+    return torch.stack([(drawn * unsaid).sum(1), drawn.square().sum(1), unsaid.square().sum(1)], 1)
+
+
+def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
     """One round: gather E, pass on the flags that were heard, and at the end of a window change γ.
 
-    heard  [rows, 3]  Σ_j w_ij flags_j;  drawn: d;  unsaid: x − x̂
+    heard  [rows, 3]  Σ_j w_ij flags_j
     """
     state = peers.state
-    sums = ((drawn * unsaid).sum(1), drawn.square().sum(1), unsaid.square().sum(1))
-    state["lead"] = state["lead"] + torch.stack(sums, 1)
+    state["lead"] = state["lead"] + leads
     state["flags"] = ((heard > 0) | (state["flags"] > 0)).to(heard)  # also where nobody gives weight to itself
     if (peers.round + 1) % int(state["window"][0]):
         return
