@@ -110,7 +110,7 @@ def _of_compare(settings: Compare) -> list[Run]:
         if only is not None and (settings.epochs is not None or settings.steps not in (None, only)):
             warnings.warn(f"{name} takes {only} step a round, whatever the others take.", stacklevel=2)
             run = replace(run, steps=only, epochs=None)
-        plain = replace(run, compress=None, trigger=None)
+        plain = replace(run, compress=None, trigger=None, gamma=None, feedback=False)
         if "compressor" in known or settings.compress is None or compressible(methods.build(name, plain)):
             runs.append(run)
         else:  # Local and methods with a server are compared as they are

@@ -47,11 +47,12 @@ class Settings:
     finetune_lr: float = 0.001  # learning rate of fedbabu's fine-tuning, which serves only to evaluate
     finetune_epochs: int = 5  # passes of it
     # what is exchanged, in few bits: sign, topk:K, signtopk:K, randk:K, qsgd:LEVELS, qtopk:K:LEVELS, identity; a K
-    # below 1 is a share of each tensor
+    # below 1 is a share of each tensor; whole:sign says one thing of the whole model, not of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
-    trigger: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # when: always, every:H, norm:C, never
-    # consensus step of compressed gossip: a number, auto, usual or theory
-    gamma: Annotated[str, arg(metavar="NUMBER|NAME")] = "auto"
+    # when: always, never, every:H, norm:C, norm:START:ADD:EVERY[:MOST], power:C0:EPS; then :tensor, :cap
+    trigger: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
+    # consensus step of compressed gossip: a number, auto (the default), usual, theory
+    gamma: Annotated[str | None, arg(metavar="NUMBER|NAME")] = None
     feedback: bool = False  # error feedback in the place of public copies, for graphs that change
     # a field of the method itself, as in --with order=cta
     extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()

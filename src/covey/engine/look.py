@@ -59,6 +59,11 @@ class Looker:
             entry["consensus"] = consensus_error(rows[:, task.layout.shared])
         if "mass" in peers.state:
             entry["mass"] = float(peers.state["mass"].min())
+        if "gamma" in peers.state:
+            entry["gamma"] = float(peers.state["gamma"].mean())  # the same at all peers
+        if "spoke" in peers.state:
+            said, asked = peers.state["spoke"].double().sum(0).tolist()
+            entry["spoke"] = said / max(1.0, asked)
         entry["bits"] = self._link.traffic.as_dict()
         return entry
 

@@ -89,6 +89,7 @@ class Run:
             out["similarity"] = in_short(self.similarity)
         if "mass" in self.history[-1]:
             out["smallest_mass"] = min(entry["mass"] for entry in self.history)
+        out |= {name: self.history[-1][name] for name in ("gamma", "spoke") if name in self.history[-1]}
         out["bits"] = self.traffic.as_dict()
         out["seconds"] = self.history[-1]["seconds"]
         out["notes"] = list(run["notes"])
