@@ -17,6 +17,7 @@ from covey.errors import (
     UnknownName,
     UnsoundGraph,
 )
+from covey.per_peer import groups
 from covey.tasks import Task
 from covey.training import SGD
 
@@ -36,6 +37,7 @@ __all__ = [
     "data",
     "exchange",
     "graphs",
+    "groups",
     "models",
     "simulate",
     "transfer",

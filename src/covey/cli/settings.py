@@ -44,6 +44,9 @@ class Settings:
     head_steps: int | None = None  # mini-batches of the personal phase ...
     # ... or passes (by default 1, for deprl 2; where steps are given, as many steps as the body)
     head_epochs: int | None = None
+    # how many times these steps and epochs a peer does: several, for groups of equally many peers, as in 1,2,3,4,5; or
+    # a file with a number for each peer, or with such a row for each round
+    work: Annotated[str | None, arg(metavar="W[,W,...]|FILE.json")] = None
     # what is exchanged, in few bits: sign, topk:K, signtopk:K, randk:K, qsgd:LEVELS, qtopk:K:LEVELS, identity; a K
     # below 1 is a share of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
