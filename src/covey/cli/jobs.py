@@ -16,7 +16,7 @@ from covey.cli import methods
 from covey.cli.clock import clock_of
 from covey.cli.compression import compressible
 from covey.cli.settings import Compare, Run, Settings
-from covey.cli.traces import numbers
+from covey.cli.traces import numbers, trace
 from covey.engine import Clock, simulate
 from covey.engine.checks import require_device
 from covey.engine.folder import Folder
@@ -82,7 +82,7 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
         for seed in seeds:
             task = tasks[seed]
             name = _graph_name(settings, algorithm)
-            graph = graphs.parse(name, len(task.train))
+            graph = _with_absences(graphs.parse(name, len(task.train)), settings.absent)
             bound = graph.bound(seed, task.train.counts)
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
             own = replace(run, graph=name, seed=seed)
@@ -156,6 +156,18 @@ def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path |
     if target is None or not several:
         return target
     return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
+
+
+def _with_absences(graph: Graph, text: str | None) -> Graph:
+    if text is None:
+        return graph
+    if text.endswith(".json"):
+        return graphs.absent(graph, trace("--absent", text))
+    try:
+        probability = float(text)
+    except ValueError:
+        raise BadInput(f"--absent {text} is neither a probability, such as 0.2, nor a .json file.") from None
+    return graphs.absent(graph, probability)
 
 
 def _factor(text: str) -> float:

@@ -5,6 +5,7 @@ says what it does to differences between peers. `NAMES` and `parse` serve the co
 holds the facts.
 """
 
+from covey.graphs.absence import absent
 from covey.graphs.builders import (
     erdos_renyi,
     exponential,
@@ -30,6 +31,7 @@ __all__ = [
     "SameRow",
     "Sparse",
     "Weights",
+    "absent",
     "always",
     "check",
     "erdos_renyi",
