@@ -8,7 +8,7 @@ run.summary()
 __version__ = "0.1.0"
 
 from covey import algorithms, compress, data, exchange, graphs, models, transfer, trigger
-from covey.engine import Clock, Run, simulate
+from covey.engine import Clock, Run, adapt, simulate
 from covey.errors import (
     BadInput,
     CoveyError,
@@ -32,6 +32,7 @@ __all__ = [
     "Task",
     "UnknownName",
     "UnsoundGraph",
+    "adapt",
     "algorithms",
     "compress",
     "data",

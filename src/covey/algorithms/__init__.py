@@ -14,6 +14,7 @@ from covey.algorithms.fedavg import FedAvg
 from covey.algorithms.fedavgm import FedAvgM
 from covey.algorithms.fedper import FedPer
 from covey.algorithms.fedrep import FedRep
+from covey.algorithms.heads import Heads
 from covey.algorithms.local import Local
 from covey.algorithms.osgp import OSGP
 from covey.algorithms.sgp import SGP
@@ -39,6 +40,7 @@ __all__ = [
     "FedAvgM",
     "FedPer",
     "FedRep",
+    "Heads",
     "Local",
     "SQuARM",
 ]

@@ -17,12 +17,13 @@ from rich.console import Console
 from tyro.conf import subcommand
 
 from covey.cli import commands
+from covey.cli.adapt import Adapt, adapt
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
 from covey.cli.settings import Compare, Run, from_kept
 from covey.errors import BadInput, CoveyError
 
-Command = Run | Compare | Demo | Report | List
+Command = Run | Compare | Adapt | Demo | Report | List
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,6 +58,8 @@ def _obey(command: Command, console: Console) -> None:
     match command:
         case Run() | Compare():
             commands.train(command, console)
+        case Adapt():
+            adapt(command, console)
         case Demo():
             demo(command, console)
         case Report():
@@ -67,7 +70,7 @@ def _obey(command: Command, console: Console) -> None:
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, List)}
     earlier = _earlier(arguments)
     union: Any = None
     for name, kind in named.items():

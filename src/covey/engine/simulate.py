@@ -259,7 +259,7 @@ class _Simulation:
             tensors |= {f"clock/{name}": value for name, value in self.timeline.tensors().items()}
         pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
         meta = {"identity": self._identity, "traffic": self.link.traffic.as_dict(), "pace": pace,
-                "seconds": self.seconds}  # fmt: skip
+                "shared": peers.task.layout.places("shared"), "seconds": self.seconds}  # fmt: skip
         checkpoint.save(folder.checkpoint, peers.round, tensors, meta)
 
     def _resume(self, folder: Folder) -> None:
