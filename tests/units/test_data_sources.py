@@ -89,7 +89,7 @@ def test_hapt_is_divided_by_person() -> None:
 
 
 def test_hapt_pooled_into_many_peers() -> None:
-    """Drawing anew until every peer has a sample per class never ends here: samples are moved, and that is on record."""
+    """Drawing anew until every peer has 12 samples never ends here: some are moved, and that is on record."""
     stored("hapt")
     data = load("hapt", peers=128, partition="dirichlet_classes:0.1", seed=0)
     counts = data.train.counts
