@@ -28,8 +28,8 @@ def trained(local: SGD, work: torch.Tensor | None, ids: torch.Tensor | None = No
 
 @pytest.mark.parametrize("local", [
     SGD(0.2, epochs=1, batch=4, momentum=0.9), SGD(0.2, steps=3, batch=4, momentum=0.9, nesterov=True),
-    SGD(0.2, epochs=2), SGD(lambda t: 0.3 / (t + 1), epochs=1, batch=4)],
-    ids=["epochs", "steps", "all at once", "a rate per step"])  # fmt: skip
+    SGD(0.2, epochs=2), SGD(lambda t: 0.3 / (t + 1), epochs=1, batch=4), SGD(0.2, epochs=1, batch=5, momentum=0.9)],
+    ids=["epochs", "steps", "all at once", "a rate per step", "smaller last batches"])  # fmt: skip
 @pytest.mark.parametrize("chunk", [1, 4, PEERS])
 def test_each_peer_does_what_it_would_do_with_more_epochs(local: SGD, chunk: int) -> None:
     """Nobody notices what the others do: same batches, same momentum, for rows side by side and for a row alone."""
