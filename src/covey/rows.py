@@ -85,6 +85,12 @@ class Layout:
         columns = self.columns(group)
         return {n: f for n, f in fields.items() if columns.start <= f.columns.start and f.columns.stop <= columns.stop}
 
+    def places(self, group: Group) -> dict[str, list[int]]:
+        """name -> [start, stop, *shape] of the tensors of a group, counted from its first column: plain numbers."""
+        first = self.columns(group).start
+        found = self.members(group, self.statistics | self.parameters).items()
+        return {n: [f.columns.start - first, f.columns.stop - first, *f.shape] for n, f in found}
+
     def pack(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """One row [width] from named tensors."""
         row = torch.empty(self.width, dtype=next(iter(tensors.values())).dtype)

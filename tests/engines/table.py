@@ -56,6 +56,7 @@ def _ring() -> Graph:
 
 CASES = (
     Case("local", a.Local(BODY), lambda: graphs.isolated(PEERS)),
+    Case("heads", a.Heads(HEAD), lambda: graphs.isolated(PEERS)),
     Case("dpsgd", a.DPSGD(SGD(0.1, batch=4)), _ring),
     Case("dpsgd-cta", a.DPSGD(SGD(0.1, batch=4), order="cta"), _ring),
     Case("dfedavg", a.DFedAvg(SGD(0.2, epochs=1, batch=4)), _gossip),

@@ -24,6 +24,7 @@ from covey.algorithms.fedper import FedPer
 from covey.algorithms.fedrep import FedRep
 from covey.algorithms.fedrod import FedRoD
 from covey.algorithms.gtdsgd import GTDSGD
+from covey.algorithms.heads import Heads
 from covey.algorithms.local import Local
 from covey.algorithms.osgp import OSGP
 from covey.algorithms.qgdsgdm import QGDSGDm
@@ -60,6 +61,7 @@ __all__ = [
     "FedPer",
     "FedRep",
     "FedRoD",
+    "Heads",
     "Local",
     "QGDSGDm",
     "SQuARM",

@@ -16,12 +16,14 @@ from covey.cli import methods
 from covey.cli.clock import clock_of
 from covey.cli.compression import compressible
 from covey.cli.settings import Compare, Run, Settings
+from covey.cli.traces import numbers, trace
 from covey.engine import Clock, simulate
 from covey.engine.checks import require_device
 from covey.engine.folder import Folder
 from covey.engine.run import Entry
 from covey.errors import BadInput
 from covey.graphs import Graph
+from covey.per_peer import Numbers
 from covey.report import Record
 from covey.tasks import Task
 
@@ -38,6 +40,7 @@ class Job:
     graph: Graph
     folder: Path | None
     clock: Clock | None = None
+    work: Numbers | None = None
 
     @property
     def label(self) -> str:
@@ -54,7 +57,7 @@ class Job:
         run = simulate(
             self.algorithm, self.task, self.graph, s.rounds, s.seed, s.device, out=None if goes_on else folder,
             resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
-            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock,
+            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock, work=self.work,
             allow_unsound=s.allow_unsound, checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
             theory=s.theory, gradient_below=s.gradient_below, similarity=s.similarity,
         )  # fmt: skip
@@ -80,13 +83,15 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
             task = tasks[seed]
             algorithm.prepare(task)  # refuses a task that the method cannot learn
             name = _graph_name(settings, algorithm, len(task.train))
-            graph = graphs.parse(name, len(task.train))
+            graph = _with_absences(graphs.parse(name, len(task.train)), settings.absent)
             bound = graph.bound(seed, task.train.counts)
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
             own = replace(run, graph=name, seed=seed)
             several = isinstance(settings, Compare) or len(seeds) > 1
             folder = _folder(target, own, several, len(seeds) > 1)
-            found.append(Job(own, algorithm, task, graph, folder, clock_of(settings, len(task.train))))
+            n = len(task.train)
+            work = numbers("--work", settings.work, n, _factor)
+            found.append(Job(own, algorithm, task, graph, folder, clock_of(settings, n), work))
     return found
 
 
@@ -139,10 +144,10 @@ def _task(settings: Settings, seed: int) -> Task:
         models.build(s.model, _NOTHING)  # refused before data are read
     federated = data.load(s.data, peers=s.peers or None, partition=s.partition, seed=seed, samples=s.samples)
     module = models.build(s.model, federated, seed)
-    return Task.from_module(module, federated, personal=_personal(module, s))
+    return Task.from_module(module, federated, personal=personal_of(module, s))
 
 
-def _personal(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
+def personal_of(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
     """The head, unless the model is nothing else."""
     if settings.personal is not None:
         return tuple(part.strip() for part in settings.personal.split(",") if part.strip())
@@ -159,6 +164,25 @@ def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path |
     if target is None or not several:
         return target
     return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
+
+
+def _with_absences(graph: Graph, text: str | None) -> Graph:
+    if text is None:
+        return graph
+    if text.endswith(".json"):
+        return graphs.absent(graph, trace("--absent", text))
+    try:
+        probability = float(text)
+    except ValueError:
+        raise BadInput(f"--absent {text} is neither a probability, such as 0.2, nor a .json file.") from None
+    return graphs.absent(graph, probability)
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"--work {text} is no factor, such as 2 or 0.5.") from None
 
 
 def _has_begun(folder: Path) -> bool:

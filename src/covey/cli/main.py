@@ -19,12 +19,13 @@ from rich.console import Console
 from tyro.conf import subcommand
 
 from covey.cli import commands
+from covey.cli.adapt import Adapt, adapt
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
 from covey.cli.settings import Compare, Run, from_kept
 from covey.errors import BadInput, CoveyError, UnknownName
 
-Command = Run | Compare | Demo | Report | List
+Command = Run | Compare | Adapt | Demo | Report | List
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,6 +60,8 @@ def _obey(command: Command, console: Console) -> None:
     match command:
         case Run() | Compare():
             commands.train(command, console)
+        case Adapt():
+            adapt(command, console)
         case Demo():
             demo(command, console)
         case Report():
@@ -69,7 +72,7 @@ def _obey(command: Command, console: Console) -> None:
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, List)}
     if arguments and not arguments[0].startswith("-") and arguments[0] not in named:
         raise UnknownName("command", arguments[0], named)
     earlier = _earlier(arguments)

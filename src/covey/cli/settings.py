@@ -46,6 +46,12 @@ class Settings:
     head_epochs: int | None = None
     finetune_lr: float = 0.001  # learning rate of fedbabu's fine-tuning, which serves only to evaluate
     finetune_epochs: int = 5  # passes of it
+    # how many times these steps and epochs a peer does: several, for groups of equally many peers, as in 1,2,3,4,5; or
+    # a file with a number for each peer, or with such a row for each round
+    work: Annotated[str | None, arg(metavar="W[,W,...]|FILE.json")] = None
+    # the probability that a peer is absent in a round, or a file with a row for each round: 1 for each peer that is
+    # there, 0 for each that is not
+    absent: Annotated[str | None, arg(metavar="P|FILE.json")] = None
     # what is exchanged, in few bits: sign, topk:K, signtopk:K, randk:K, qsgd:LEVELS, qtopk:K:LEVELS, identity; a K
     # below 1 is a share of each tensor; whole:sign says one thing of the whole model, not of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None

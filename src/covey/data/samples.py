@@ -151,7 +151,8 @@ class Pooled(Samples):
 class Federated:
     """What all peers train on and are tested on, and where it came from.
 
-    `moved` counts the samples that a partition had to move so that every peer has enough (see `partition.py`).
+    `moved` counts the samples that a partition had to move so that every peer has enough (see `partition.py`);
+    `users` is lost by `select`.
     """
 
     train: Samples
@@ -162,6 +163,7 @@ class Federated:
     partition: str = "given"
     seed: int | None = None
     moved: int = 0
+    users: tuple[Tensor, Tensor] | None = None  # whose each sample of `arrays` is, of training and of test
 
     def __len__(self) -> int:
         return len(self.train)
@@ -189,7 +191,9 @@ class Federated:
     def select(self, peers: Tensor) -> Federated:
         """Only these peers, without a trace of what the others hold."""
         validation = None if self.validation is None else self.validation.select(peers)
-        return replace(self, train=self.train.select(peers), test=self.test.select(peers), validation=validation)
+        return replace(
+            self, train=self.train.select(peers), test=self.test.select(peers), validation=validation, users=None
+        )
 
     def to(self, device: torch.device | str) -> Federated:
         train = self.train.to(device)

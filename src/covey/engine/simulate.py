@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from covey import per_peer
 from covey.algorithms.algorithm import Algorithm
 from covey.engine import checkpoint
 from covey.engine.checks import require_kinds, require_numbers, require_state
@@ -30,11 +31,13 @@ from covey.graphs.graph import Graph
 from covey.graphs.soundness import check
 from covey.link import InProcessLink
 from covey.peers import Peers
+from covey.per_peer import Numbers
 from covey.tasks.task import Init, Task
 from covey.traffic import Traffic
 from covey.training.pace import Pace
 
 _THIN = 0.05  # push-sum mass under which the effective rate lr / mass deserves a warning
+_FACTOR = "factors above 0 (who does nothing in a round is absent: covey.graphs.absent)"
 _CHECKPOINT_SHARE = 20  # a checkpoint is written when the time since the last one is this many times its cost
 
 
@@ -55,6 +58,7 @@ def simulate(
     chunk: int | tuple[int, int] | None = None,
     exact: bool = False,
     clock: Clock | None = None,
+    work: Numbers | None = None,
     allow_unsound: bool = False,
     checkpoint_every: int | None = None,
     on_round: Callable[[int, Entry | None], None] | None = None,
@@ -74,6 +78,8 @@ def simulate(
                     is not given, and then written into the run's settings as `pace`
     exact           add messages in the senders' order, as peers on a network do: bit-equal to them
     clock           how fast peers and lines are: the history then also has simulated seconds and joules
+    work            how many times the steps (or epochs) of each phase a peer does, for machines of unequal strength: a
+                    factor per peer, such as covey.groups(20, (1, 2, 3, 4, 5)), or a table of rounds by peers
     allow_unsound   run on a graph that breaks what the method assumes; the run's notes say so
     checkpoint_every  rounds between checkpoints; by default as often as costs at most a twentieth of the time
     on_round        called with the round's number, and its entry of the history where there was a look
@@ -83,7 +89,7 @@ def simulate(
     similarity      cosines between peers at the end, in summary() and in similarity.npz (`covey.measure.similarity`)
     """
     simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
-                             clock, allow_unsound, evaluate_every, target, command, checkpoint_every, theory,
+                             clock, work, allow_unsound, evaluate_every, target, command, checkpoint_every, theory,
                              gradient_below, similarity)  # fmt: skip
     return simulation.run(out, resume, on_round)
 
@@ -91,9 +97,10 @@ def simulate(
 class _Simulation:
     def __init__(
         self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
-        validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None, allow_unsound: bool,
-        evaluate_every: int, target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
-        theory: bool, gradient_below: float | None, similarity: bool,
+        validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None,
+        work: Numbers | None, allow_unsound: bool, evaluate_every: int, target: float | None,
+        command: Mapping[str, Any] | None, checkpoint_every: int | None, theory: bool, gradient_below: float | None,
+        similarity: bool,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device, clock)
         counts = {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}
@@ -119,14 +126,17 @@ class _Simulation:
         self.evaluate_every, self.checkpoint_every = evaluate_every, checkpoint_every
         self.notes = [] if note is None else [note]
         pace = None if chunk is None else Pace(*chunk) if isinstance(chunk, tuple) else Pace.fixed(chunk)
-        self.peers = Peers(task, torch.arange(n), n, seed, init, pace)
+        share = None if work is None else per_peer.checked("work=…", work, lambda w: (w > 0) & w.isfinite(), _FACTOR)
+        table = None if share is None else per_peer.table("work", share, n)
+        self.peers = Peers(task, torch.arange(n), n, seed, init, pace, table)
         self.link = InProcessLink(graph, exact)
         self.timeline = None if clock is None else Timeline(clock, n)
         self.seconds = {"train": 0.0, "exchange": 0.0, "evaluate": 0.0}
         self.settings = resolved(algorithm, task, graph, self.peers, {
             "rounds": rounds, "seed": seed, "device": device, "init": init, "validation": validation,
             "evaluate_every": evaluate_every, "target": target, "exact": exact, "allow_unsound": allow_unsound,
-            "clock": described(clock), "theory": theory or gradient_below is not None,
+            "clock": described(clock), "work": None if share is None else described(per_peer.plain(share)),
+            "theory": theory or gradient_below is not None,
             "gradient_below": gradient_below, "similarity": similarity, "notes": self.notes,
         }, command)  # fmt: skip
         self.looker = Looker(algorithm, self.peers, self.link)
@@ -246,7 +256,7 @@ class _Simulation:
             tensors |= {f"clock/{name}": value for name, value in self.timeline.tensors().items()}
         pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
         meta = {"identity": self._identity, "traffic": self.link.traffic.as_dict(), "pace": pace,
-                "seconds": self.seconds}  # fmt: skip
+                "shared": peers.task.layout.places("shared"), "seconds": self.seconds}  # fmt: skip
         checkpoint.save(folder.checkpoint, peers.round, tensors, meta)
 
     def _resume(self, folder: Folder) -> None:

@@ -4,6 +4,7 @@ W: a row receives; W[i, j] is the weight that i gives to what j says. A `Graph` 
 says what it does to differences between peers. `NAMES` and `parse` serve the command line.
 """
 
+from covey.graphs.absence import absent
 from covey.graphs.builders import (
     centre,
     erdos_renyi,
@@ -30,6 +31,7 @@ __all__ = [
     "SameRow",
     "Sparse",
     "Weights",
+    "absent",
     "always",
     "centre",
     "check",

@@ -68,6 +68,7 @@ class Graph:
     lattice: tuple[int, ...] | None = None  # W commutes with the shifts of this periodic lattice
     seed: int | None = None
     bind: Callable[[int, Tensor], Graph] | None = None  # what `bound` returns, if there is something left to supply
+    among: Callable[[int, Tensor], Round] | None = None  # a round when only some (bool [n]) are there: see absence.py
     fingerprint: str = ""  # of numbers that the name does not tell
     _drawn: dict[int, Round] = field(default_factory=dict[int, Round], init=False)
     _verified: list[int] = field(default_factory=list[int], init=False)

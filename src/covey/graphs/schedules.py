@@ -20,7 +20,7 @@ from covey.graphs import rules
 from covey.graphs.builders import at_least_one, doublings, with_seed
 from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.structure import union_connected
-from covey.graphs.weights import SameRow, Sparse
+from covey.graphs.weights import SameRow, Sparse, unchanged
 from covey.randomness import bits, choose, key, permutations
 
 _TRIES = 64  # to repair a pair before all pairs are drawn anew; to find a connected round
@@ -139,6 +139,7 @@ def _server(n: int, sample: float, by_size: bool, seed: int | None, sizes: Tenso
     else:
         draw = partial(_sampled, n, several, seed or 0, sizes)
     open_end = seed is None or (by_size and sizes is None)
+    among = None if by_size and sizes is None else partial(_sampled_among, n, several, seed or 0, sizes)
     return Graph(
         n,
         f"server:{sample}" + (":size" if by_size else ""),
@@ -150,6 +151,7 @@ def _server(n: int, sample: float, by_size: bool, seed: int | None, sizes: Tenso
         hub=True,
         seed=seed,
         bind=partial(_bound_server, n, sample, by_size, seed) if open_end else None,
+        among=among,
     )
 
 
@@ -167,11 +169,18 @@ def _sizes_missing(t: int) -> Round:
 
 
 def _sampled(n: int, several: int, seed: int, sizes: Tensor | None, t: int) -> Round:
+    return _sampled_among(n, several, seed, sizes, t, torch.ones(n, dtype=torch.bool))
+
+
+def _sampled_among(n: int, several: int, seed: int, sizes: Tensor | None, t: int, there: Tensor) -> Round:
     lots = bits(key(seed, "graph", t, torch.arange(n)), 1).squeeze(1)
-    return _ask(n, lots.argsort(stable=True)[:several], sizes)
+    order = lots.argsort(stable=True)
+    return _ask(n, order[there[order]][:several], sizes)
 
 
 def _ask(n: int, peers: Tensor, sizes: Tensor | None) -> Round:
+    if len(peers) == 0:  # nobody is there
+        return Round(unchanged(n), torch.zeros(n, dtype=torch.bool), hub=True)
     share = torch.ones(n, dtype=torch.float64) if sizes is None else sizes.cpu().double()
     if float(share[peers].sum()) == 0.0:  # nobody asked has data
         share = torch.ones(n, dtype=torch.float64)

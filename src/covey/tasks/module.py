@@ -180,6 +180,23 @@ class ModuleTask(Task):
             own |= {each: value.to(own[each].dtype) for each in names.get(name, [name])}
         return own
 
+    def with_shared(self, tensors: Named) -> Task:
+        own = self.layout.places("shared")
+        for name, (_, _, *shape) in own.items():
+            if name not in tensors or list(tensors[name].shape) != shape:
+                found = list(tensors[name].shape) if name in tensors else "nothing of that name"
+                raise BadInput(
+                    f"The shared part of this module has '{name}' of shape {shape}, where the run shares {found}; take "
+                    "the module of the run, and for personal at least what it had."
+                )
+        task = copy.copy(self)
+        task.module = copy.deepcopy(self.module)
+        with torch.no_grad():
+            held = dict(task.module.named_parameters()) | dict(task.module.named_buffers())
+            for name in own:
+                held[name].copy_(tensors[name])
+        return task
+
     def hold_out(self, fraction: float, seed: int) -> Task:
         task = copy.copy(self)
         task._data = self._data.hold_out(fraction, seed)

@@ -64,13 +64,16 @@ class Worker:
         self._stacked = Stacked(task, group) if pace.chunk > 1 else None
 
     def descend(
-        self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms
-    ) -> tuple[Tensor, Tensor]:
+        self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms,
+        work: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Work on rows[chosen] in place; returns the number of steps and the mean loss of each chosen peer."""
         counts = self.task.train.counts[chosen]
-        plan = Plan.of(counts, local, self.task.smallest_batch)
+        plan = Plan.of(counts, local, self.task.smallest_batch, work)
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
         order = torch.argsort(counts, descending=True, stable=True)
+        if work is not None:  # those who work equally much side by side
+            order = order[torch.argsort(work[order], descending=True, stable=True)]
         ordered = plan.of_peers(order)
         for block, chunks in blocks(ordered, self.pace.chunk):
             those = order[block]
