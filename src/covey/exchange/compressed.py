@@ -84,12 +84,12 @@ class Compressed(Exchange):
         """Bring what is kept of the neighbours' copies up to date; the neighbours' flags, where γ adapts."""
         state = peers.state
         if self.copies == "each":
-            state["copies"] = state["copies"] + link.gather(q).rows
+            state["copies"] = state["copies"] + link.gather(q, carry=True).rows
             return None
         if self.gamma != "auto":
-            state["sum"] = link.mix(q, onto=state["sum"])
+            state["sum"] = link.mix(q, carry=True, onto=state["sum"])
             return None
-        state["sum"], heard = link.mix(q, flags(peers), onto=state["sum"])
+        state["sum"], heard = link.mix(q, flags(peers), carry=True, onto=state["sum"])
         return heard
 
     def towards(self, peers: Peers, link: Link) -> Tensor:

@@ -1,0 +1,307 @@
+"""One edge, without sockets, threads or a clock: events in, frames out.
+
+Each direction of an edge has a stream per call of a round. A stream is reliable: its messages are numbered from 1, sent
+again until they have arrived, taken in order, and forgotten by the sender only when they are *kept*, which means that
+they are in the receiver's rows on disk. So at every instant each message is either in its sender's outbox or in its
+receiver's rows, and never in both or in neither:
+
+    sender      kept ≤ got ≤ last        forgets up to kept, sends again what lies between got and last
+    receiver    kept ≤ taken ≤ got       taken: used by the round that is under way, which may yet be undone by a crash
+
+Snapshots have no number. They are sent once, and once more when a connection comes back during their round.
+
+What each side may do is said in `docs/protocol.md`; what the messages mean is the link's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from covey.network.deadline import Patience
+from covey.network.wire import Frame, Hello, Kind, Standing, pack_ack, pack_hello, parse_ack, parse_hello
+
+_WINDOW = 8  # messages of a stream that are not kept yet and may be sent: the memory that a slow receiver costs
+_FIRST = 0.5  # seconds until something is sent again, before the first acknowledgement was timed
+_LONGEST = 60.0
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message of a stream. `body` is None where it is what was said to everybody (see `Store.said`)."""
+
+    sequence: int
+    kind: Kind
+    round: int
+    body: bytes | memoryview | None = None
+    chain: bytes = bytes(16)
+    things: int = 0
+
+    def with_body(self, body: bytes | memoryview | None) -> Letter:
+        return replace(self, body=body)
+
+
+@dataclass
+class Outgoing:
+    """A stream as its sender sees it."""
+
+    last: int = 0
+    got: int = 0
+    kept: int = 0
+    letters: dict[int, Letter] = field(default_factory=dict[int, Letter])  # not kept yet, ascending
+    sent: dict[int, tuple[float, int]] = field(default_factory=dict[int, tuple[float, int]])  # when, how often
+
+    @property
+    def full(self) -> bool:
+        """Whether the receiver has fallen so far behind that more would only wait on my disk."""
+        return self.last - self.kept >= _WINDOW
+
+    def due(self, now: float, patience: float) -> Iterator[Letter]:
+        """What to send now: what was never sent, within the window, and what was sent so long ago that it is lost."""
+        window = range(self.got + 1, min(self.last, self.kept + _WINDOW) + 1)
+        for sequence in window:
+            if sequence not in self.letters:
+                continue
+            when, often = self.sent.get(sequence, (0.0, 0))
+            if not often or now >= when + min(_LONGEST, patience * 2 ** (often - 1)):
+                self.sent[sequence] = (now, often + 1)
+                yield self.letters[sequence]
+
+    def heard(self, got: int, kept: int) -> float | None:
+        """An acknowledgement; when the newest message that it covers was sent, if that was sent once (Karn's rule)."""
+        when = None
+        for sequence in range(self.got + 1, min(got, self.last) + 1):
+            sent, often = self.sent.pop(sequence, (0.0, 0))
+            when = sent if often == 1 else None
+        self.got = max(self.got, min(got, self.last))
+        for sequence in range(self.kept + 1, min(kept, self.last) + 1):
+            self.letters.pop(sequence, None)
+        self.kept = max(self.kept, min(kept, self.last))
+        return when
+
+
+@dataclass
+class Incoming:
+    """A stream as its receiver sees it."""
+
+    got: int = 0
+    taken: int = 0
+    kept: int = 0
+    letters: dict[int, Letter] = field(default_factory=dict[int, Letter])  # arrived, not taken
+
+    def put(self, letter: Letter) -> bool:
+        """A message has arrived; False: it was known already, or lies too far ahead."""
+        if letter.sequence <= self.got or letter.sequence in self.letters or letter.sequence > self.kept + _WINDOW:
+            return False
+        self.letters[letter.sequence] = letter
+        while self.got + 1 in self.letters:
+            self.got += 1
+        return True
+
+    def ready(self) -> Iterator[Letter]:
+        """What can be taken, in order."""
+        for sequence in range(self.taken + 1, self.got + 1):
+            yield self.letters[sequence]
+
+    def take(self, sequence: int) -> None:
+        """Everything up to this number is used by the round that is under way."""
+        for number in range(self.taken + 1, sequence + 1):
+            self.letters.pop(number, None)
+        self.taken, self.got = max(self.taken, sequence), max(self.got, sequence)
+
+
+@dataclass
+class Counts:
+    """What happened on an edge."""
+
+    bytes_out: int = 0
+    bytes_in: int = 0
+    resent: int = 0
+    twice: int = 0  # arrived although known
+    stale: int = 0  # snapshots of rounds that are over
+    refused: int = 0
+
+
+class Edge:
+    """My end of the edge to one neighbour.
+
+    Whoever drives it calls `connected`, `disconnected`, `receive`, `tick`, and sends what `frames` and `due` hand out.
+    """
+
+    def __init__(self, run: bytes, life: int) -> None:
+        self.run, self.life = run, life
+        self.up, self.greeted = False, False
+        self.out: dict[int, Outgoing] = {}
+        self.into: dict[int, Incoming] = {}
+        self.snapshots: dict[tuple[int, int], Frame] = {}  # (call, round) -> what it says
+        self.shown: dict[int, Frame] = {}  # call -> my snapshot of this round
+        self.round = -1  # mine
+        self.furthest: dict[int, int] = {}  # call -> the latest round of which anything came
+        self.behind = -1  # the latest round in which it went on without me
+        self.ahead = -1  # the latest round in which I went on without it
+        self.done, self.mine_done = False, False  # who has played the last round
+        self.counts = Counts()
+        self.answers = Patience()  # from sending to acknowledgement
+        self.their_life = 0
+        self.their_chains: dict[int, Standing] = {}
+        self._asked = 0.0
+        self._queue: list[Frame] = []
+
+    # what the connection tells
+
+    def connected(self, now: float) -> None:
+        self.up, self.greeted, self.done, self._asked = True, False, False, now
+        self._greet(answering=False)
+
+    def disconnected(self) -> None:
+        self.up = self.greeted = False
+        self._queue.clear()
+
+    def receive(self, frame: Frame, now: float) -> None:
+        """A frame of the neighbour; what it changes can be read from the streams and snapshots."""
+        self.counts.bytes_in += len(frame.body)
+        match frame.kind:
+            case Kind.HELLO:
+                self._hello(parse_hello(frame.body))
+            case Kind.ACK:
+                for call, got, kept in parse_ack(frame.body):
+                    when = self.outgoing(call).heard(got, kept)
+                    if when is not None:
+                        self.answers.observe(now - when)
+            case Kind.BEHIND:
+                self.behind = max(self.behind, frame.round)
+            case Kind.DONE:
+                self.done = True
+            case Kind.SNAPSHOT:
+                self._far(frame)
+                if frame.round < self.round:
+                    self.counts.stale += 1
+                else:
+                    self.snapshots[frame.call, frame.round] = frame
+            case Kind.SAID | Kind.VERDICT | Kind.SUM:
+                self._far(frame)
+                letter = Letter(frame.sequence, frame.kind, frame.round, frame.body, things=frame.things)
+                if not self.incoming(frame.call).put(letter):
+                    self.counts.twice += 1
+                self.acknowledge([frame.call])
+
+    def tick(self, now: float) -> None:
+        """Time passes: a greeting that was lost is said again."""
+        if self.up and not self.greeted and now >= self._asked + self.patience:
+            self._asked = now
+            self._greet(answering=False)
+
+    # what the link asks
+
+    def begin(self, round: int) -> None:
+        """My round begins: snapshots of earlier ones are of no use."""
+        self.round = round
+        self.shown.clear()
+        for key in [key for key in self.snapshots if key[1] < round]:
+            del self.snapshots[key]
+
+    def show(self, frame: Frame) -> None:
+        """Say a snapshot: now, and again if the connection comes back during this round."""
+        self.shown[frame.call] = frame
+        self._send(frame)
+
+    def post(self, call: int, letter: Letter) -> None:
+        """A message for a stream; it is on disk already."""
+        stream = self.outgoing(call)
+        stream.letters[letter.sequence] = letter
+        stream.last = letter.sequence
+
+    def tell_behind(self, round: int) -> None:
+        """I go on without it; it hears so now, or when it comes back."""
+        self.ahead = round
+        self._send(Frame(Kind.BEHIND, self.run, round))
+
+    def tell_done(self) -> None:
+        self.mine_done = True
+        self._send(Frame(Kind.DONE, self.run, self.round))
+
+    def keep(self, taken: Mapping[int, int]) -> None:
+        """A round is on disk, with everything up to these numbers."""
+        for call, sequence in taken.items():
+            self.incoming(call).kept = sequence
+        self.acknowledge(list(taken))
+
+    def acknowledge(self, calls: list[int]) -> None:
+        if calls:
+            rows = [(call, self.incoming(call).got, self.incoming(call).kept) for call in sorted(calls)]
+            self._send(Frame(Kind.ACK, self.run, body=pack_ack(rows)))
+
+    def forget_bodies(self) -> None:
+        """What is on disk need not lie in memory, once its round is over."""
+        for stream in self.out.values():
+            for sequence, letter in stream.letters.items():
+                if letter.kind is Kind.SAID and letter.body is not None:
+                    stream.letters[sequence] = letter.with_body(None)
+
+    # what is to be sent
+
+    def frames(self) -> list[Frame]:
+        """What was queued since the last time."""
+        queue, self._queue = self._queue, []
+        return queue
+
+    def due(self, now: float) -> list[tuple[int, Letter]]:
+        """Messages of streams to be sent now, with their calls; their bodies may lie on disk."""
+        if not self.greeted:
+            return []
+        found = [(call, letter) for call, stream in self.out.items() for letter in stream.due(now, self.patience)]
+        self.counts.resent += sum(self.out[call].sent[letter.sequence][1] > 1 for call, letter in found)
+        return found
+
+    @property
+    def patience(self) -> float:
+        """Seconds without an answer after which something counts as lost."""
+        return self.answers.limit or _FIRST
+
+    def outgoing(self, call: int) -> Outgoing:
+        return self.out.setdefault(call, Outgoing())
+
+    def incoming(self, call: int) -> Incoming:
+        return self.into.setdefault(call, Incoming())
+
+    def passed(self, call: int, round: int) -> bool:
+        """Whether the neighbour has spoken of a later round, so that no snapshot of this one will come."""
+        return self.furthest.get(call, -2) > round
+
+    def _far(self, frame: Frame) -> None:
+        self.furthest[frame.call] = max(self.furthest.get(frame.call, -2), frame.round)
+
+    def _hello(self, hello: Hello) -> None:
+        self.their_life = hello.life
+        self.their_chains = {s.call: s for s in hello.standings}
+        for standing in hello.standings:
+            stream = self.outgoing(standing.call)
+            stream.heard(standing.got, standing.kept)
+            if not self.greeted:  # a new connection: what was under way on the old one is lost
+                stream.got = min(standing.got, stream.last)
+                stream.sent.clear()
+        if not self.greeted:
+            self.greeted = True
+            for frame in self.shown.values():
+                self._send(frame)
+            if self.ahead >= 0:
+                self.tell_behind(self.ahead)
+            if self.mine_done:
+                self.tell_done()
+        if not hello.answering == self.life:
+            self._greet(answering=True)
+
+    def _greet(self, answering: bool) -> None:
+        calls = sorted(self.out.keys() | self.into.keys())
+        standings = tuple(self._standing(call) for call in calls)
+        hello = Hello(self.life, self.their_life if answering else 0, standings)
+        self._queue.append(Frame(Kind.HELLO, self.run, self.round, body=pack_hello(hello)))
+
+    def _standing(self, call: int) -> Standing:
+        out, into = self.outgoing(call), self.incoming(call)
+        chain = out.letters[out.last].chain if out.last in out.letters else bytes(16)
+        return Standing(call, out.last, into.got, into.kept, chain)
+
+    def _send(self, frame: Frame) -> None:
+        if self.greeted:
+            self._queue.append(frame)
