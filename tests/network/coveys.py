@@ -21,16 +21,37 @@ def names(n: int) -> list[str]:
     return [f"peer-{i}" for i in range(n)]
 
 
-def play(algorithm: Algorithm, task: Callable[[], Task], graph: Graph, rounds: int, folder: Path,
-         wires: Wires | None = None, seed: int = 3, who: list[int] | None = None, **how: Any) -> list[Run]:
+def play(
+    algorithm: Algorithm,
+    task: Callable[[], Task],
+    graph: Graph,
+    rounds: int,
+    folder: Path,
+    wires: Wires | None = None,
+    seed: int = 3,
+    who: list[int] | None = None,
+    **how: Any,
+) -> list[Run]:
     """All peers to the end; what each has then."""
     wires = wires or Wires()
     roster = names(graph.n)
     done: dict[int, Run] = {}
     problems: list[BaseException] = []
 
-    coveys = {i: Peer(algorithm, task(), graph, roster[i], roster=roster, transport=wires.end(roster[i]),
-                      folder=folder / roster[i], seed=seed, **how) for i in who or range(graph.n)}
+    coveys = {
+        i: Peer(
+            algorithm,
+            task(),
+            graph,
+            roster[i],
+            roster=roster,
+            transport=wires.end(roster[i]),
+            folder=folder / roster[i],
+            seed=seed,
+            **how,
+        )
+        for i in who or range(graph.n)
+    }
 
     def one(i: int) -> None:
         try:
@@ -43,7 +64,8 @@ def play(algorithm: Algorithm, task: Callable[[], Task], graph: Graph, rounds: i
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(60)
+    problems += wires.problems
     if problems:
         raise problems[0]
     assert not any(thread.is_alive() for thread in threads), "a peer hangs"

@@ -37,7 +37,7 @@ CASES = (
     Case("dfedpgp-pull", a.DFedPGP(HEAD, BODY), graphs.random_directed(PEERS, 2, weights="pull")),
     Case("dfedavgm", a.DFedAvgM(BODY), graphs.exponential(PEERS)),
     Case("squarm", a.SQuARM(STEP, compress.SignTopK(0.2), 0.3, trigger.norm(5.0, per="tensor")), graphs.ring(PEERS)),
-    Case("choco", a.CHOCO(STEP, compress.TopK(5), 0.3), graphs.exponential(PEERS)),
+    Case("choco", a.CHOCO(STEP, compress.TopK(5), 0.3), graphs.erdos_renyi(PEERS, 0.5, seed=1)),
     Case("choco-full", a.CHOCO(STEP, compress.TopK(5), 0.3), graphs.full(PEERS)),
     Case("choco-pre", a.CHOCO(BODY, compress.QSGD(15), 0.5, order="pre"), graphs.ring(PEERS)),
     Case("sparq", a.SPARQ(STEP, compress.RandK(0.2), 0.2, trigger.norm(5.0)), graphs.ring(PEERS)),

@@ -121,7 +121,7 @@ class _Agreement:
         if replay.complete(self.call):
             letters = [one.letter for one in replay.heard(self.call) if one.neighbour == name]
         else:
-            letters = list(self.link.post.edges[name].incoming(self.call).ready())
+            letters = self.link.post.arrived(name, self.call)
         said: Letter | None = None
         for letter in letters:
             if letter.kind is Kind.SAID:

@@ -106,7 +106,7 @@ def _shape_of(like: Message) -> Tensor:
 
 def _raw(row: Tensor) -> memoryview:
     numbers = row.detach().cpu().contiguous()
-    return memoryview(numbers.reshape(-1).view(torch.uint8).numpy())
+    return numbers.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _numbers(payload: memoryview, like: Tensor) -> Tensor:

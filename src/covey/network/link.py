@@ -11,6 +11,7 @@ Sums are added in the order of the senders, oneself in one's place, product and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -29,6 +30,7 @@ from covey.network.replay import Replay
 from covey.network.store import Heard, Outgoing, Stream
 from covey.network.wire import Frame, Kind
 from covey.traffic import Traffic
+
 
 class NetworkLink(Link):
     """See `covey.link.Link`. `roster` names all peers in order; `me` is my place in it."""
@@ -85,7 +87,9 @@ class NetworkLink(Link):
 
     # what is heard
 
-    def _exchange(self, messages: list[Message], carry: bool, wait: bool, deltas: bool) -> tuple[list[Message], Hearing]:
+    def _exchange(
+        self, messages: list[Message], carry: bool, wait: bool, deltas: bool
+    ) -> tuple[list[Message], Hearing]:
         call = self._calls
         self._calls += 1
         self._count(messages, wait)
@@ -122,7 +126,7 @@ class NetworkLink(Link):
             due = {self.roster[k] for k in into}
             self.post.wait(lambda: {name for name in due if not self._spoken(name, call)})
         for name in sorted(self.post.edges, key=self.place.__getitem__):
-            for letter in list(self.post.edges[name].incoming(call).ready()):
+            for letter in self.post.arrived(name, call):
                 if wait and letter.round > self.t:
                     break
                 self._take_carried(heard, name, call, letter, messages, wait)
@@ -141,10 +145,10 @@ class NetworkLink(Link):
             heard.late.append(Late(self.place[name], weight, things))
 
     def _spoken(self, name: str, call: int) -> bool:
-        return any(letter.round >= self.t for letter in self.post.edges[name].incoming(call).ready())
+        return any(letter.round >= self.t for letter in self.post.arrived(name, call))
 
     def _unreachable(self, name: str, call: int) -> bool:
-        return self.post.gone(name) or self.post.edges[name].outgoing(call).full
+        return self.post.gone(name) or self.post.full(name, call)
 
     def _shown(self, messages: list[Message], body: bytes, call: int) -> Hearing:
         into = self.row(self.t)
@@ -155,7 +159,7 @@ class NetworkLink(Link):
 
         def missing() -> set[str]:
             return {name for name in due if self.snapshot_of(name, call) is None
-                    and not self.post.edges[name].passed(call, self.t)}  # fmt: skip
+                    and not self.post.passed(name, call)}  # fmt: skip
 
         self.post.wait(missing)
         for k, weight in into.items():
@@ -188,14 +192,14 @@ class NetworkLink(Link):
     def letter(self, name: str, call: int, kind: Kind, things: int = 0, body: bytes | None = None,
                after: int = 0) -> Outgoing:  # fmt: skip
         """The next message of a stream; `after` others that are not posted yet."""
-        sequence = self.post.edges[name].outgoing(call).last + 1 + after
+        sequence = self.post.place(name, call) + 1 + after
         return Outgoing(name, call, Letter(sequence, kind, self.t, body, things=things))
 
     def snapshot(self, body: bytes, call: int, things: int) -> Frame:
         return Frame(Kind.SNAPSHOT, self.post.run, self.t, call, things=things, body=body)
 
     def snapshot_of(self, name: str, call: int) -> Frame | None:
-        return self.post.edges[name].snapshots.get((call, self.t))
+        return self.post.snapshot(name, call)
 
     def take(self, name: str, call: int, letter: Letter) -> None:
         """This message is used in this round, and all before it in its stream."""

@@ -1,6 +1,6 @@
 """A real peer: one row, its own data, its neighbours elsewhere.
 
-    train  →  look  →  exchange  →  commit  →  look          `covey.engine.round` has the order; the same algorithm objects
+    train  →  look  →  exchange  →  commit  →  look          in the order of `covey.engine.round`
 
 The round's row is on disk before the next one begins, so whatever kills the process costs the round under way at most:
 it is played again, says the same, and goes on. Whoever stayed away for longer finds that its neighbours went on, and
@@ -194,7 +194,7 @@ class Peer:
             "waits": self.post.waits(),
             "skipped": self.status.skipped,
         }
-        pending = frozenset((round, call) for round, call, _ in link.pending)
+        pending = frozenset(one[:2] for one in link.pending)
         self.post.commit(Commit(t, tensors, meta, link.taken, pending=pending))
 
 

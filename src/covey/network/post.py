@@ -235,6 +235,31 @@ class Post:
         self.edges[name].tell_behind(self._round)
         self._flush(name)
 
+    def place(self, name: str, call: int) -> int:
+        """The last number that was given out in the stream to a neighbour."""
+        with self.changed:
+            return self.edges[name].outgoing(call).last
+
+    def full(self, name: str, call: int) -> bool:
+        """Whether a neighbour is so far behind that more would only wait here."""
+        with self.changed:
+            return self.edges[name].outgoing(call).full
+
+    def arrived(self, name: str, call: int) -> list[Letter]:
+        """The messages of a neighbour that can be taken, in order."""
+        with self.changed:
+            return list(self.edges[name].incoming(call).ready())
+
+    def snapshot(self, name: str, call: int) -> Frame | None:
+        """What a neighbour shows in this round."""
+        with self.changed:
+            return self.edges[name].snapshots.get((call, self._round))
+
+    def passed(self, name: str, call: int) -> bool:
+        """Whether a neighbour is in a later round already, so that no snapshot of this one will come."""
+        with self.changed:
+            return self.edges[name].passed(call, self._round)
+
     def take(self, name: str, call: int, sequence: int) -> None:
         """Everything up to this number is used by the round that is under way."""
         with self.changed:

@@ -288,7 +288,7 @@ class Edge:
                 self.tell_behind(self.ahead)
             if self.mine_done:
                 self.tell_done()
-        if not hello.answering == self.life:
+        if hello.answering != self.life:
             self._greet(answering=True)
 
     def _greet(self, answering: bool) -> None:

@@ -1,7 +1,7 @@
 """What is on disk of a round that was cut short: it is played again, and must say and use the same.
 
-Only the first round after a start can be one. What it said counts, even if training now gives other numbers (a GPU may):
-neighbours have perhaps used it.
+Only the first round after a start can be one. What it said counts, even if training now gives other numbers (a GPU
+may): neighbours have perhaps used it.
 """
 
 from __future__ import annotations

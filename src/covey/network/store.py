@@ -25,7 +25,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -221,8 +221,8 @@ class Store:
         from safetensors.torch import load
 
         with self._lock:
-            round = self.meta("round")
-            if round is None:
+            done = self.meta("round")
+            if done is None:
                 return None
             pieces = self._db.execute("SELECT crc, data FROM rows ORDER BY piece").fetchall()
             taken = self._db.execute("SELECT neighbour, call, sequence FROM taken").fetchall()
@@ -231,10 +231,10 @@ class Store:
                                     "or move it away and join anew.")  # fmt: skip
         meta = json.loads(self.meta("checkpoint") or "{}")
         tensors = load(b"".join(data for _, data in pieces))
-        return int(round), tensors, meta, {(who, call): number for who, call, number in taken}
+        return int(done), tensors, meta, {(who, call): number for who, call, number in taken}
 
     @contextmanager
-    def _transaction(self, last: bool = False) -> Iterator[None]:
+    def _transaction(self, last: bool = False) -> Generator[None]:
         """All statements inside, or none. last: the end of a round, which may have to wait for the disk."""
         with self._lock:
             begun = time.monotonic()

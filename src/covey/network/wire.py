@@ -25,6 +25,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 
 from covey.errors import CoveyError
 
@@ -102,7 +103,7 @@ def parse(blob: bytes | memoryview, run: bytes) -> Frame:
     view = memoryview(blob)
     if len(view) < HEADER:
         raise Refused(f"A frame of {len(view)} bytes is shorter than its header of {HEADER}.")
-    magic, version, kind, call, named, round, sequence, length, things, zero = _HEADER.unpack_from(view)
+    magic, version, kind, call, named, turn, sequence, length, things, zero = _HEADER.unpack_from(view)
     if magic != MAGIC:
         raise Refused("A frame does not begin with 'covy'; whoever sent it speaks another protocol.")
     if version != VERSION:
@@ -113,7 +114,7 @@ def parse(blob: bytes | memoryview, run: bytes) -> Frame:
         raise Refused(f"A frame announces {length} bytes and has {len(view) - HEADER}.")
     if kind not in Kind._value2member_map_ or zero:
         raise Refused(f"A frame of kind {kind} is unknown to format {VERSION}.")
-    frame = Frame(Kind(kind), run, round, call, sequence, things, view[HEADER:])
+    frame = Frame(Kind(kind), run, turn, call, sequence, things, view[HEADER:])
     _require_sense(frame)
     return frame
 
@@ -159,4 +160,4 @@ def parse_ack(body: bytes | memoryview) -> list[tuple[int, int, int]]:
 
 
 def _ascending(calls: list[int]) -> bool:
-    return all(a < b for a, b in zip(calls, calls[1:], strict=False))
+    return all(a < b for a, b in pairwise(calls))
