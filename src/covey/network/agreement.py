@@ -9,7 +9,7 @@ neighbours the one with the higher place decides:
                "used" arrives later it adds W_ij (x_j − x_i) of that round to a later one: Σx is then what it should be.
 
 What the verdict depends on, x_i, is on j's disk before the verdict leaves, so a replay of the round decides alike. To
-a neighbour that is gone nothing is posted, and the edge is not used. A verdict that never comes (j died for good, or
+a neighbour that is gone, or has fallen far behind, nothing is posted, and the edge is not used. A verdict that never comes (j died for good, or
 skipped the round) is "not used": j's stream goes on with a later round, which says so.
 """
 
@@ -50,7 +50,7 @@ class _Agreement:
         link, call = self.link, self.call
         offered = link.replay.addressed(call)
         if offered is None:
-            offered = {name for name in self.below if not link.post.gone(name)}
+            offered = {name for name in self.below if not link.unreachable(name, call)}
             letters = [link.letter(name, call, Kind.SAID, len(self.messages)) for name in sorted(offered)]
             link.post.say(link.t, call, self.body, letters, link.leaving(call))
         self.used = {name: None for name in self.below if name not in offered}
@@ -59,7 +59,7 @@ class _Agreement:
                 self.used[one.neighbour] = link.decode(one.neighbour, one.letter.body, self.messages)
         for name in self.above:
             link.post.show(name, link.snapshot(self.body, call, len(self.messages)))
-        missing = self._progress() if link.replay.complete(call) else link.post.wait(self._progress)
+        missing = self._progress() if link.replay.complete(call) else link.post.wait(set(self.below | self.above), self._progress)
         self._decide({name: None for name in missing if name in self.below})
         link.pending |= {(link.t, call, self.above[name]) for name in missing if name in self.above}
         heard = Hearing(link.own(), late=self.late)
@@ -100,21 +100,21 @@ class _Agreement:
         """Take the verdicts of one neighbour in order: of earlier rounds, and of this one."""
         k, t = self.link.place[name], self.link.t
         for said, verdict in self._verdicts(name):
-            if verdict.round > t:
-                break
+            if verdict.round > t:  # it speaks of a later round, and not of this one
+                if name in self.above:
+                    self.used[name] = None
+                return
             self.link.take(name, self.call, said)
             self.link.take(name, self.call, verdict)
             used = bytes(verdict.body or b"") == _WORDS[True]
             things = self.link.decode(name, said.body, self.messages) if used else None
             if verdict.round == t:
                 self.used[name] = things
-            elif things is not None and (verdict.round, self.call, k) in self.link.pending:
+                self.link.settle(self.call, k, t)
+                return
+            if things is not None and (verdict.round, self.call, k) in self.link.pending:
                 self._correct(verdict.round, k, things)
             self.link.settle(self.call, k, verdict.round)
-        else:
-            return
-        if name in self.above:  # it speaks of a later round and not of this one
-            self.used[name] = None
 
     def _verdicts(self, name: str) -> Iterator[tuple[Letter, Letter]]:
         replay = self.link.replay

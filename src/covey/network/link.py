@@ -112,7 +112,7 @@ class NetworkLink(Link):
         targets = self.replay.addressed(call)
         if targets is None:
             share = self.graph.column_stochastic and not deltas
-            targets = {self.roster[k] for k in out if not (share and self._unreachable(self.roster[k], call))}
+            targets = {self.roster[k] for k in out if not (share and self.unreachable(self.roster[k], call))}
             self.post.say(self.t, call, body, [self.letter(name, call, Kind.SAID, len(messages)) for name in
                                                sorted(targets)], self.leaving(call))  # fmt: skip
         if self.graph.column_stochastic and not deltas:  # what cannot leave stays: columns still sum to one
@@ -124,7 +124,7 @@ class NetworkLink(Link):
             return heard
         if wait:
             due = {self.roster[k] for k in into}
-            self.post.wait(lambda: {name for name in due if not self._spoken(name, call)})
+            self.post.wait(due, lambda: {name for name in due if not self._spoken(name, call)})
         for name in sorted(self.post.edges, key=self.place.__getitem__):
             for letter in self.post.arrived(name, call):
                 if wait and letter.round > self.t:
@@ -145,9 +145,11 @@ class NetworkLink(Link):
             heard.late.append(Late(self.place[name], weight, things))
 
     def _spoken(self, name: str, call: int) -> bool:
-        return any(letter.round >= self.t for letter in self.post.arrived(name, call))
+        """Whether a neighbour has said what it says in this round, or will say nothing."""
+        spoken = any(letter.round >= self.t for letter in self.post.arrived(name, call))
+        return spoken or self.post.passed(name, call)
 
-    def _unreachable(self, name: str, call: int) -> bool:
+    def unreachable(self, name: str, call: int) -> bool:
         return self.post.gone(name) or self.post.full(name, call)
 
     def _shown(self, messages: list[Message], body: bytes, call: int) -> Hearing:
@@ -161,7 +163,7 @@ class NetworkLink(Link):
             return {name for name in due if self.snapshot_of(name, call) is None
                     and not self.post.passed(name, call)}  # fmt: skip
 
-        self.post.wait(missing)
+        self.post.wait(due, missing)
         for k, weight in into.items():
             frame = self.snapshot_of(self.roster[k], call)
             things = None if frame is None else self.decode(self.roster[k], frame.body, messages)

@@ -51,6 +51,7 @@ class Peer:
     transport  what connects it with its neighbours (see `transport.py`); started by `run`, closed at its end
     folder     its own: peer.db (see `store.py`), config.toml, metrics.jsonl, summary.json; a run that stopped goes on
     steadfast  the least seconds that a connected neighbour is given before a round goes on without it
+    grace      the least seconds that a neighbour is given to come back after its connection fell
     sync       when a commit waits for the disk: against power failure, see `store.py`
     on_round   called with the number of rounds done, and the entry of metrics.jsonl where there was a look
     """
@@ -58,7 +59,7 @@ class Peer:
     def __init__(
         self, algorithm: Algorithm, task: Task, graph: Graph, me: str, *, roster: Sequence[str], transport: Transport,
         folder: str | Path, seed: int = 0, device: str = "cpu", init: Init = "common", evaluate_every: int = 1,
-        allow_unsound: bool = False, steadfast: float = _STEADFAST, sync: Sync = "share",
+        allow_unsound: bool = False, steadfast: float = _STEADFAST, grace: float = 0.0, sync: Sync = "share",
         on_round: Callable[[int, Entry | None], None] | None = None,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device)
@@ -82,7 +83,7 @@ class Peer:
         neighbours = [name for name in roster if name != me]
         self.status.neighbours = {name: Neighbour() for name in neighbours}
         self.store = Store(self.folder.path, self.run_id.hex(), sync)
-        self.post = Post(self.run_id, neighbours, transport, self.store, self.status, steadfast)
+        self.post = Post(self.run_id, neighbours, transport, self.store, self.status, steadfast, grace)
         self.link = NetworkLink(graph, place, roster, self.post)
         self.looker = Looker(algorithm, self.peers, self.link)
         self.history: list[Entry] = []
@@ -132,7 +133,7 @@ class Peer:
                 self.peers.state[rest] = value.to(self.peers.rows.device)
         self.link.traffic = Traffic.from_dict(meta["traffic"])
         self.link.pending = {tuple(one) for one in meta["pending"]}
-        self.post.recall(meta["waits"])
+        self.post.recall(meta["waits"], max(0.0, time.time() - meta["when"]))
         self.status.skipped = meta["skipped"]
         self.history = self.folder.history_until(done + 1)
         self.peers.round = done + 1
@@ -193,6 +194,7 @@ class Peer:
             "pending": sorted(link.pending),
             "waits": self.post.waits(),
             "skipped": self.status.skipped,
+            "when": time.time(),
         }
         pending = frozenset(one[:2] for one in link.pending)
         self.post.commit(Commit(t, tensors, meta, link.taken, pending=pending))

@@ -19,7 +19,7 @@ from covey.network.store import Commit, Heard, Outgoing, Store, Stream
 from covey.network.transport import Part, Transport
 from covey.network.wire import HEADER, RELIABLE, Frame, Kind, Refused, header, parse
 
-_BEAT = 0.05  # seconds between looks at what may have been lost
+_BEAT = 0.02  # seconds between looks at what may have been lost
 log = logging.getLogger("covey.network")
 
 
@@ -27,13 +27,13 @@ class Post:
     """The edges of one peer, by its neighbours' names."""
 
     def __init__(self, run: bytes, neighbours: Sequence[str], transport: Transport, store: Store, status: Status,
-                 steadfast: float, clock: Callable[[], float] = time.monotonic) -> None:  # fmt: skip
+                 steadfast: float, grace: float, clock: Callable[[], float] = time.monotonic) -> None:  # fmt: skip
         self.run, self.store, self.status = run, store, status
         self._transport, self._clock = transport, clock
         life = secrets.randbits(63) + 1
         self.edges = {name: Edge(run, life) for name in neighbours}
         self.rounds = Patience()
-        self.deadlines = {name: Deadlines(Patience(), self.rounds, steadfast) for name in neighbours}
+        self.deadlines = {name: Deadlines(Patience(), self.rounds, steadfast, grace) for name in neighbours}
         self._fell: dict[str, float | None] = dict.fromkeys(neighbours, clock())
         self._round, self._begun = -1, clock()
         self.changed = threading.Condition()
@@ -88,6 +88,7 @@ class Post:
     def _up(self, name: str) -> None:
         with self.changed:
             self._fell[name] = None
+            self.deadlines[name].away, self.deadlines[name].met = 0.0, True
             self.edges[name].connected(self._clock())
             self._flush(name)
             self.changed.notify_all()
@@ -154,19 +155,18 @@ class Post:
     def show(self, name: str, frame: Frame) -> None:
         """Say a snapshot."""
         with self.changed:
-            self.edges[name].show(frame)
+            self.edges[name].show(frame, self._clock())
             self._flush(name)
 
-    def wait(self, progress: Callable[[], set[str]]) -> set[str]:
-        """Until nothing is missing or the deadlines are over; whom the round must do without. `progress` takes in what
-        has arrived and names whom it still misses; it is called under the lock."""
-        begun = self._clock()
-        missing: set[str] | None = None
+    def wait(self, due: set[str], progress: Callable[[], set[str]]) -> set[str]:
+        """Until nobody is missing of those who are due, or the deadlines are over; whom the round must do without.
+        `progress` takes in what has arrived and names whom it still misses; it is called under the lock."""
+        begun, missing = self._clock(), due
         with self.changed:
             while True:
                 now, before = self._clock(), missing
                 missing = progress()
-                for name in (before or set()) - missing:
+                for name in before - missing:
                     self._in_time(name, now - begun)
                 untils = {name: self.deadlines[name].until(begun, self._fell[name]) for name in missing}
                 hoped = {name: until for name, until in untils.items()
@@ -203,21 +203,25 @@ class Post:
                 self._flush(name)
             while not self._closed:
                 waiting = [name for name, edge in self.edges.items()
-                           if any(s.letters for s in edge.out.values()) and not edge.done and not self.gone(name)]  # fmt: skip
+                           if edge.owes and not edge.done and not self.gone(name)]  # fmt: skip
                 self.status.waiting_for = tuple(waiting)
                 if not waiting:
                     break
                 self.changed.wait(_BEAT)
 
-    def waits(self) -> dict[str, tuple[float, float]]:
-        """How long each neighbour usually takes, to be remembered; "" is my own round."""
-        known = {name: one.waits for name, one in self.deadlines.items()} | {"": self.rounds}
-        return {name: (one.mean, one.spread) for name, one in known.items() if one.mean is not None}
+    def waits(self) -> dict[str, tuple[float, float, bool]]:
+        """How long each neighbour usually takes, and whether it is overdue, to be remembered; "" is my own round."""
+        known = {name: (one.waits, one.overdue) for name, one in self.deadlines.items()} | {"": (self.rounds, False)}
+        return {name: (one.mean, one.spread, late) for name, (one, late) in known.items() if one.mean is not None}
 
-    def recall(self, waits: Mapping[str, tuple[float, float]]) -> None:
-        for name, (mean, spread) in waits.items():
+    def recall(self, waits: Mapping[str, tuple[float, float, bool]], away: float) -> None:
+        """Take up what was remembered, so many seconds ago."""
+        for name, (mean, spread, late) in waits.items():
             one = self.rounds if not name else self.deadlines[name].waits if name in self.deadlines else Patience()
             one.mean, one.spread = mean, spread
+            if name in self.deadlines:
+                self.deadlines[name].overdue, self.deadlines[name].seen = late, True
+                self.deadlines[name].away = away
 
     def wire(self) -> dict[str, int]:
         """What went over the wire since this process began, headers included."""
@@ -226,7 +230,7 @@ class Post:
 
     def _without(self, name: str, begun: float) -> None:
         fell = self._fell[name]
-        self.deadlines[name].missed(begun)
+        self.deadlines[name].missed(begun, fell)
         one = self.status.neighbours[name]
         one.missed += 1
         if one.become("late" if fell is None else "gone", one.why):

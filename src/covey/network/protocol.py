@@ -8,14 +8,14 @@ receiver's rows, and never in both or in neither:
     sender      kept ≤ got ≤ last        forgets up to kept, sends again what lies between got and last
     receiver    kept ≤ taken ≤ got       taken: used by the round that is under way, which may yet be undone by a crash
 
-Snapshots have no number. They are sent once, and once more when a connection comes back during their round.
+Snapshots have no number. They are sent again until they are seen, but only as long as their round lasts.
 
 What each side may do is said in `docs/protocol.md`; what the messages mean is the link's affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from covey.network.deadline import Patience
@@ -24,6 +24,7 @@ from covey.network.wire import Frame, Hello, Kind, Standing, pack_ack, pack_hell
 _WINDOW = 8  # messages of a stream that are not kept yet and may be sent: the memory that a slow receiver costs
 _FIRST = 0.5  # seconds until something is sent again, before the first acknowledgement was timed
 _LONGEST = 60.0
+_PULSE = 0.5  # seconds between two reports of where everything stands, in case one was lost
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,10 @@ class Edge:
         self.out: dict[int, Outgoing] = {}
         self.into: dict[int, Incoming] = {}
         self.snapshots: dict[tuple[int, int], Frame] = {}  # (call, round) -> what it says
-        self.shown: dict[int, Frame] = {}  # call -> my snapshot of this round
+        self.shown: dict[int, tuple[Frame, float]] = {}  # call -> my snapshot of this round, not seen yet; when sent
         self.round = -1  # mine
-        self.furthest: dict[int, int] = {}  # call -> the latest round of which anything came
+        self.their_round = -1
+        self.their_given: dict[int, int] = {}  # call -> the last number that it had given out before that round
         self.behind = -1  # the latest round in which it went on without me
         self.ahead = -1  # the latest round in which I went on without it
         self.done, self.mine_done = False, False  # who has played the last round
@@ -151,6 +153,7 @@ class Edge:
 
     def connected(self, now: float) -> None:
         self.up, self.greeted, self.done, self._asked = True, False, False, now
+        self.their_round, self.their_given = -1, {}
         self._greet(answering=False)
 
     def disconnected(self) -> None:
@@ -162,9 +165,12 @@ class Edge:
         self.counts.bytes_in += len(frame.body)
         match frame.kind:
             case Kind.HELLO:
-                self._hello(parse_hello(frame.body))
+                hello = parse_hello(frame.body)
+                self._stands(frame.round, {standing.call: standing.given for standing in hello.standings})
+                self._hello(hello)
             case Kind.ACK:
-                for call, got, kept in parse_ack(frame.body):
+                self._stands(frame.round, {call: given for call, given, _, _ in parse_ack(frame.body)})
+                for call, _, got, kept in parse_ack(frame.body):
                     when = self.outgoing(call).heard(got, kept)
                     if when is not None:
                         self.answers.observe(now - when)
@@ -172,24 +178,35 @@ class Edge:
                 self.behind = max(self.behind, frame.round)
             case Kind.DONE:
                 self.done = True
+            case Kind.SEEN:
+                if frame.call in self.shown and self.shown[frame.call][0].round == frame.round:
+                    del self.shown[frame.call]
             case Kind.SNAPSHOT:
-                self._far(frame)
+                self._send(Frame(Kind.SEEN, self.run, frame.round, frame.call))
                 if frame.round < self.round:
                     self.counts.stale += 1
                 else:
                     self.snapshots[frame.call, frame.round] = frame
             case Kind.SAID | Kind.VERDICT | Kind.SUM:
-                self._far(frame)
                 letter = Letter(frame.sequence, frame.kind, frame.round, frame.body, things=frame.things)
                 if not self.incoming(frame.call).put(letter):
                     self.counts.twice += 1
                 self.acknowledge([frame.call])
 
     def tick(self, now: float) -> None:
-        """Time passes: a greeting that was lost is said again."""
-        if self.up and not self.greeted and now >= self._asked + self.patience:
-            self._asked = now
+        """Time passes: what is not acknowledged is said again, lest it was lost."""
+        for frame, when in list(self.shown.values()):
+            if self.greeted and now >= when + self.patience:
+                self.show(frame, now)
+        if not self.up or now < self._asked + (_PULSE if self.greeted else self.patience):
+            return
+        self._asked = now
+        if not self.greeted:
             self._greet(answering=False)
+            return
+        self.acknowledge(self.out.keys() | self.into.keys())
+        if self.mine_done:
+            self.tell_done()
 
     # what the link asks
 
@@ -200,9 +217,9 @@ class Edge:
         for key in [key for key in self.snapshots if key[1] < round]:
             del self.snapshots[key]
 
-    def show(self, frame: Frame) -> None:
-        """Say a snapshot: now, and again if the connection comes back during this round."""
-        self.shown[frame.call] = frame
+    def show(self, frame: Frame, now: float) -> None:
+        """Say a snapshot, until it is seen or the round is over."""
+        self.shown[frame.call] = (frame, now)
         self._send(frame)
 
     def post(self, call: int, letter: Letter) -> None:
@@ -224,12 +241,14 @@ class Edge:
         """A round is on disk, with everything up to these numbers."""
         for call, sequence in taken.items():
             self.incoming(call).kept = sequence
-        self.acknowledge(list(taken))
+        if taken:
+            self.acknowledge(taken)
 
-    def acknowledge(self, calls: list[int]) -> None:
-        if calls:
-            rows = [(call, self.incoming(call).got, self.incoming(call).kept) for call in sorted(calls)]
-            self._send(Frame(Kind.ACK, self.run, body=pack_ack(rows)))
+    def acknowledge(self, calls: Iterable[int]) -> None:
+        """Say where these streams stand, and in which round I am."""
+        ends = [(call, self.outgoing(call), self.incoming(call)) for call in sorted(calls)]
+        rows = [(call, out.last, into.got, into.kept) for call, out, into in ends]
+        self._send(Frame(Kind.ACK, self.run, self.round, body=pack_ack(rows)))
 
     def forget_bodies(self) -> None:
         """What is on disk need not lie in memory, once its round is over."""
@@ -254,6 +273,11 @@ class Edge:
         return found
 
     @property
+    def owes(self) -> bool:
+        """Whether something that I said is not there yet."""
+        return bool(self.shown) or any(stream.letters for stream in self.out.values())
+
+    @property
     def patience(self) -> float:
         """Seconds without an answer after which something counts as lost."""
         return self.answers.limit or _FIRST
@@ -265,11 +289,14 @@ class Edge:
         return self.into.setdefault(call, Incoming())
 
     def passed(self, call: int, round: int) -> bool:
-        """Whether the neighbour has spoken of a later round, so that no snapshot of this one will come."""
-        return self.furthest.get(call, -2) > round
+        """Whether it is in a later round, and all that it had to say before is here."""
+        return self.their_round > round and self.incoming(call).got >= self.their_given.get(call, 0)
 
-    def _far(self, frame: Frame) -> None:
-        self.furthest[frame.call] = max(self.furthest.get(frame.call, -2), frame.round)
+    def _stands(self, round: int, given: Mapping[int, int]) -> None:
+        """In which round it is, and what it had given out when it said so."""
+        if round >= self.their_round:
+            self.their_round = round
+            self.their_given |= given
 
     def _hello(self, hello: Hello) -> None:
         self.their_life = hello.life
@@ -282,7 +309,7 @@ class Edge:
                 stream.sent.clear()
         if not self.greeted:
             self.greeted = True
-            for frame in self.shown.values():
+            for frame, _ in self.shown.values():
                 self._send(frame)
             if self.ahead >= 0:
                 self.tell_behind(self.ahead)

@@ -13,10 +13,10 @@
     52   4   zero
 
 Bodies: SNAPSHOT, SAID and SUM are what one row says (`codec.py`); VERDICT is one byte, 0 or 1; HELLO and ACK are below;
-BEHIND and DONE have none. A frame is accepted only if packing it again gives the same bytes, so there is one way to write it.
+BEHIND, DONE and SEEN have none. There is one way to write a frame: what packs to other bytes than came is refused.
 
     HELLO   life u64, answering u64, then per stream: call u16, given u64, got u64, kept u64, chain 16 bytes
-    ACK     per stream: call u16, got u64, kept u64
+    ACK     per stream: call u16, given u64, got u64, kept u64; its round is the one that its sender is in
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAGIC, VERSION = b"covy", 1
 _HEADER = struct.Struct("<4sBBH16sqQQII")
 _GREETING = struct.Struct("<QQ")
 _STREAM = struct.Struct("<HQQQ16s")
-_ACK = struct.Struct("<HQQ")
+_ACK = struct.Struct("<HQQQ")
 HEADER = _HEADER.size
 _LAST_ROUND = 1 << 40
 
@@ -53,6 +53,7 @@ class Kind(IntEnum):
     VERDICT = 6  # reliable: whether the other end of an edge used the snapshot of this round
     SUM = 7  # reliable: the whole running sum of a stream, in the place of all that went before
     DONE = 8  # "I have played my last round, and take nothing more"
+    SEEN = 9  # "your snapshot of this round and call is here"
 
 
 RELIABLE = (Kind.SAID, Kind.VERDICT, Kind.SUM)
@@ -125,7 +126,7 @@ def _require_sense(frame: Frame) -> None:
         raise Refused(f"A {frame.kind.name} of round {frame.round} with sequence {frame.sequence} makes no sense.")
     if frame.kind is Kind.VERDICT and bytes(frame.body) not in (b"\0", b"\1"):
         raise Refused("A verdict is one byte, 0 or 1.")
-    if frame.kind in (Kind.BEHIND, Kind.DONE) and len(frame.body):
+    if frame.kind in (Kind.BEHIND, Kind.DONE, Kind.SEEN) and len(frame.body):
         raise Refused(f"A {frame.kind.name} has no body.")
 
 
@@ -145,16 +146,16 @@ def parse_hello(body: bytes | memoryview) -> Hello:
     return Hello(life, answering, standings)
 
 
-def pack_ack(acks: Sequence[tuple[int, int, int]]) -> bytes:
-    """(call, got, kept) of each stream."""
+def pack_ack(acks: Sequence[tuple[int, int, int, int]]) -> bytes:
+    """(call, given, got, kept) of each stream."""
     return b"".join(_ACK.pack(*ack) for ack in acks)
 
 
-def parse_ack(body: bytes | memoryview) -> list[tuple[int, int, int]]:
+def parse_ack(body: bytes | memoryview) -> list[tuple[int, int, int, int]]:
     if len(body) % _ACK.size:
         raise Refused(f"An acknowledgement of {len(body)} bytes makes no sense.")
-    acks = [(int(call), int(got), int(kept)) for call, got, kept in _ACK.iter_unpack(body)]
-    if any(kept > got for _, got, kept in acks) or not _ascending([call for call, _, _ in acks]):
+    acks = [(int(call), int(given), int(got), int(kept)) for call, given, got, kept in _ACK.iter_unpack(body)]
+    if any(kept > got for _, _, got, kept in acks) or not _ascending([call for call, *_ in acks]):
         raise Refused("An acknowledgement keeps more than it got, or names a stream twice.")
     return acks
 
