@@ -53,6 +53,7 @@ class Link(ABC):
 
     graph: Graph
     round: Round  # of this round; set by the engine through `begin`
+    traffic: Traffic
 
     @abstractmethod
     def begin(self, t: int) -> None:
@@ -93,8 +94,9 @@ class Link(ABC):
     def _mix(self, messages: list[Message], carry: bool, wait: bool, onto: Tensor | None) -> list[Tensor]: ...
 
     @abstractmethod
-    def gather(self, thing: Thing) -> Gathered:
-        """What each neighbour said, unmixed."""
+    def gather(self, thing: Thing, *, carry: bool = False) -> Gathered:
+        """What each neighbour said, unmixed. carry: for changes, as in `mix`; a slot then holds the sum of what has
+        arrived from its neighbour, each change once."""
 
     def weights(self) -> Tensor:
         """What each row gives to those it hears in this round: [rows, slots], 0 where empty. Nothing is sent."""
@@ -170,7 +172,7 @@ class InProcessLink(Link):
         self.in_flight[name] = late.masked_fill(here, 0.0)
         return late.masked_fill(~here, 0.0)
 
-    def gather(self, thing: Thing) -> Gathered:
+    def gather(self, thing: Thing, *, carry: bool = False) -> Gathered:
         message = Message.of(thing)
         self._count([message])
         self._calls += 1

@@ -79,7 +79,7 @@ class Compressor(ABC):
         for i, (form, part) in enumerate(zip(forms, tensors, strict=True)):
             formula += self.formula(part.stop - part.start) * said[:, i]
             encoded[speakers] += 8.0 * form.size().double() * said[speakers, i]
-        content = _content(forms, tensors, speakers.to(x.device), said[speakers].to(x.device), x)
+        content = content_of(forms, tensors, speakers.to(x.device), said[speakers].to(x.device), x)
         return Message(content, formula, encoded, forms, tuple(tensors), said)
 
 
@@ -113,7 +113,8 @@ class Whole(Compressor):
         self.inner.require_fits(d)
 
 
-def _content(forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor, x: Tensor) -> Tensor | Sparse:
+def content_of(forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor, x: Tensor) -> Tensor | Sparse:
+    """The decoded payload of those who speak; of x only the shape and the type count."""
     values = [form.inner.values() if isinstance(form, Chosen) else form.values() for form in forms]
     if not bool(said.all()):
         values = [torch.where(said[:, i : i + 1], value, 0.0) for i, value in enumerate(values)]

@@ -13,6 +13,7 @@ filled up to whole bytes. Whatever is too short, too long, or says what cannot b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,15 @@ def encode(form: Form, row: int) -> bytes:
 
 def decode(blob: bytes, like: Form) -> Form:
     """The form of one row; `like` is a form of the same kind and width (its numbers are not looked at)."""
+    return decode_all(blob, [like])[0]
+
+
+def decode_all(blob: bytes, likes: Sequence[Form]) -> list[Form]:
+    """The forms of one row whose bytes lie one after another."""
     reader = _Reader(blob)
-    form = reader.form(like)
+    forms = [reader.form(like) for like in likes]
     reader.finish()
-    return form
+    return forms
 
 
 class _Reader:

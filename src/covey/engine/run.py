@@ -82,7 +82,8 @@ class Run:
             out["clock"] = self.history[-1]["clock"]
             reached = {point: convergence.clock_of(found) for point, found in first.items()}
             out["clock_to_target"] = {"target": run["target"], **reached}
-        out["consensus"] = self.history[-1]["consensus"]
+        if "consensus" in self.history[-1]:
+            out["consensus"] = self.history[-1]["consensus"]
         if run.get("theory"):
             out["theory"] = convergence.theory(self.history, run["gradient_below"])
         if run.get("similarity"):

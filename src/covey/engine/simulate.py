@@ -22,11 +22,12 @@ from covey.engine.checks import require_kinds, require_numbers, require_state
 from covey.engine.clock import Clock
 from covey.engine.folder import Folder
 from covey.engine.look import Looker
+from covey.engine.round import play
 from covey.engine.run import Entry, Run
 from covey.engine.settings import described, identity, resolved
 from covey.engine.theory import Theory
 from covey.engine.timeline import Timeline
-from covey.errors import BadInput, Diverged
+from covey.errors import BadInput
 from covey.graphs.graph import Graph
 from covey.graphs.soundness import check
 from covey.link import InProcessLink
@@ -191,24 +192,22 @@ class _Simulation:
         peers, link = self.peers, self.link
         looked = (t + 1) % self.evaluate_every == 0 or t + 1 == self.rounds
         entry: Entry = {"round": t + 1}
-        link.begin(t)
-        peers.begin(t, link.round.active)
+        acts = play(self.algorithm, peers, link, t)
+        next(acts)
         theory = self.theory if looked else None
         if theory is not None:
             with self._timed("evaluate"):
                 theory.begin()
         with self._timed("train"):
-            self.algorithm.train(peers)
-        self._require_finite(t)
+            next(acts)
         if looked:
             with self._timed("evaluate"):
                 entry |= self.looker.trained()
                 if theory is not None:
                     entry["theory"] = theory.trained()
         with self._timed("exchange"):
-            self.algorithm.exchange(peers, link)
+            next(acts)
         self._tick(t)
-        peers.round = t + 1
         if not looked:
             return None
         with self._timed("evaluate"):
@@ -229,16 +228,6 @@ class _Simulation:
     def _tick(self, t: int) -> None:
         if self.timeline is not None:
             self.timeline.round(t, self.link.round, self.peers.effort, self.link.traffic.said)
-
-    def _require_finite(self, t: int) -> None:
-        for phase, losses in self.peers.losses.items():
-            wrong = (~losses.isfinite() & self.peers.active).nonzero()[:, 0]
-            if len(wrong):
-                peer = int(self.peers.ids[wrong[0]])
-                raise Diverged(
-                    f"The training loss of peer {peer} is {float(losses[wrong[0]])} in round {t + 1} (phase "
-                    f"'{phase}'); lower the learning rate, or clip the gradient (clip=10)."
-                )
 
     def _timed(self, what: str) -> _Timed:
         return _Timed(self.seconds, what)

@@ -100,7 +100,7 @@ class Compressed(Exchange):
         """Bring what is kept of the neighbours' copies up to date; the neighbours' flags, where γ adapts."""
         state = peers.state
         if self.copies == "each":
-            state["copies"] = state["copies"] + link.gather(q).rows
+            state["copies"] = state["copies"] + link.gather(q, carry=True).rows
             return None
         if self.gamma != "auto":
             state["sum"] = link.mix(q, carry=True, onto=state["sum"])
