@@ -16,6 +16,7 @@ from covey.algorithms.fedper import FedPer
 from covey.algorithms.fedrep import FedRep
 from covey.algorithms.local import Local
 from covey.algorithms.osgp import OSGP
+from covey.algorithms.saddlepoint import SaddlePoint
 from covey.algorithms.sgp import SGP
 from covey.algorithms.sparq import SPARQ
 from covey.algorithms.squarm import SQuARM
@@ -41,4 +42,5 @@ __all__ = [
     "FedRep",
     "Local",
     "SQuARM",
+    "SaddlePoint",
 ]

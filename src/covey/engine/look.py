@@ -60,7 +60,7 @@ class Looker:
         if "mass" in peers.state:
             entry["mass"] = float(peers.state["mass"].min())
         entry["bits"] = self._link.traffic.as_dict()
-        return entry
+        return entry | self._algorithm.report(peers, self._link)
 
     def _judge(self, point: str, rows: Tensor) -> dict[str, Any]:
         task = self._peers.task

@@ -91,7 +91,9 @@ class Run:
             out["smallest_mass"] = min(entry["mass"] for entry in self.history)
         out["bits"] = self.traffic.as_dict()
         out["seconds"] = self.history[-1]["seconds"]
-        out["notes"] = list(run["notes"])
+        if "constraints" in self.history[-1]:
+            out["constraints"] = self.history[-1]["constraints"]
+        out["notes"] = [*run["notes"], *self.history[-1].get("notes", ())]
         out["versions"] = versions()
         return out
 

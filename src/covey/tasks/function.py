@@ -1,4 +1,4 @@
-"""A task given as loss(params, batch) for one peer."""
+"""A task given as loss(params, batch) for one peer: a torch function, or a black box that has values only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ class FunctionTask(Task):
         data: Tensor | tuple[Tensor, ...],
         personal: str | Sequence[str],
         start: Mapping[str, Tensor] | None,
+        sample: Callable[[Any, Tensor], Any] | None = None,
+        objective: Callable[[dict[str, Tensor], Any], Tensor] | None = None,
     ) -> None:
+        self._sample, self._objective, self.keyed = sample, objective, sample is not None
         self._single = isinstance(data, Tensor)
         arrays = (data,) if isinstance(data, Tensor) else tuple(data)
         if not arrays or any(len(a) != len(arrays[0]) for a in arrays):
@@ -87,12 +90,26 @@ class FunctionTask(Task):
     def loss_at(self, parameters: Named, statistics: Named, batch: Batch, key: Tensor) -> tuple[Tensor, Named]:
         return self._loss(dict(parameters), self._unwrap(batch)), statistics
 
+    def objectives_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        if self._objective is None:
+            return self.losses_at(parameters, statistics, self.drawn(batch, keys), keys)
+        judge = copy.copy(self)
+        judge._loss = self._objective
+        return judge.losses_at(parameters, statistics, batch, keys)
+
+    def drawn(self, own: Batch, keys: Tensor) -> Batch:
+        if self._sample is None:
+            return own
+        batch = self._sample(self._unwrap(own), keys)
+        return (batch,) if self._single and isinstance(batch, Tensor) else tuple(batch)
+
     def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
         named = dict(parameters)
         return lambda batch, key: self._loss(named, self._unwrap(batch))
 
     def digest(self) -> str:
-        return digest(self._loss, *self._params.values(), *self._start.values(), *self._rows.arrays)
+        functions = [f for f in (self._loss, self._sample, self._objective) if f is not None]
+        return digest(*functions, *self._params.values(), *self._start.values(), *self._rows.arrays)
 
     def whole(self) -> Task:
         task = copy.copy(self)
@@ -109,3 +126,23 @@ class FunctionTask(Task):
         task = copy.copy(self)
         task._rows = PeerRows(tuple(a.to(device) for a in self._rows.arrays))
         return task
+
+
+class BlackBoxTask(FunctionTask):
+    """See `Task.from_blackbox`."""
+
+    differentiable = False
+
+    def losses_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        named = {name: value.detach().cpu().numpy() for name, value in parameters.items()}
+        arrays = [part.cpu().numpy() for part in batch]
+        values: list[float] = []
+        for peer in range(len(keys)):
+            own = {name: value[peer] for name, value in named.items()}
+            value = self._loss(own, self._unwrap(tuple(array[peer] for array in arrays)))
+            try:
+                values.append(float(value))
+            except (TypeError, ValueError):
+                raise BadInput(f"A black box must return a number; it returned {value!r:.60}.") from None
+        first = next(iter(parameters.values()))
+        return torch.tensor(values, dtype=first.dtype, device=first.device)

@@ -1,6 +1,7 @@
-"""Two ways to take the gradient of many peers: all in one stacked call, or one at a time.
+"""Two ways to take the gradient of many peers: all in one stacked call, or one at a time; and, where only values can
+be had, an estimate from two of them.
 
-Both answer the same question, so the loop over local steps is written once (`local.py`):
+All answer the same question, so the loop over local steps is written once (`local.py`):
 
     gradient(point [m, width], rows, positions, keys) -> Gradient(value [m, trained], loss [m], statistics [m, …])
 
@@ -17,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vmap
 
+from covey.errors import BadInput
+from covey.randomness import key, normal
 from covey.rows import Group, views
 from covey.tasks.task import Batch, Task
 
@@ -91,3 +94,32 @@ class OneAtATime:
         for columns, value in zip(self._statistics, before, strict=True):
             self.flat[:, columns] = value
         return Gradient(self._gradient, loss.detach()[None], torch.cat(after, dim=1) if after else None)
+
+
+class TwoPoint:
+    """g = (d / 2ζ) (f(x + ζu; ξ) − f(x − ζu; ξ)) u with u uniform on the sphere of the group's d trained columns.
+
+    Its mean is the gradient of f smoothed over a ball of radius ζ; for a quadratic that of f, and g = d ⟨∇f, u⟩ u for
+    every ζ. A. Agarwal, O. Dekel, L. Xiao, *Optimal algorithms for online convex optimization with multi-point bandit
+    feedback*, 2010. Statistics stay as they are.
+    """
+
+    def __init__(self, task: Task, group: Group, zeta: float) -> None:
+        self._task, self._zeta = task, zeta
+        self._trained = task.layout.trained(group)
+        if task.seeded:
+            raise BadInput("Two values can be compared only where chance is keyed; leave feedback='sample' here.")
+
+    def __call__(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
+        width = self._trained.stop - self._trained.start
+        u = normal(key(keys, "direction").to(point.device), width).to(point)
+        u /= u.norm(dim=1, keepdim=True)
+        ahead, behind = self._value(point, u, batch, keys, self._zeta), self._value(point, u, batch, keys, -self._zeta)
+        slope = (ahead - behind) * (width / (2.0 * self._zeta))
+        return Gradient(u.mul_(slope.to(u)[:, None]), (ahead + behind) / 2, None)
+
+    @torch.no_grad()
+    def _value(self, point: Tensor, u: Tensor, batch: Batch, keys: Tensor, way: float) -> Tensor:
+        layout, there = self._task.layout, point.clone()
+        there[:, self._trained].add_(u, alpha=way)
+        return self._task.losses_at(views(there, layout.parameters), views(there, layout.statistics), batch, keys)

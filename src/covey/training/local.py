@@ -18,7 +18,7 @@ from covey.randomness import key
 from covey.rows import Group
 from covey.tasks.task import Batch, Task
 from covey.training.batches import ALL, Batches, Plan, Turn, blocks
-from covey.training.gradients import Gradient, OneAtATime, Stacked
+from covey.training.gradients import Gradient, OneAtATime, Stacked, TwoPoint
 from covey.training.pace import Pace
 from covey.training.sgd import SGD
 
@@ -60,6 +60,11 @@ class Worker:
         self._inside = slice(self._trained.start - offset, self._trained.stop - offset)  # trained, within the group
         fields = layout.members(group, layout.statistics).values()
         self._statistics = [f.columns for f in fields]
+        if not task.differentiable and task.probe is None:
+            raise BadInput(
+                "A black box has no gradient; take SaddlePoint(feedback='bandit', zeta=…), or task.probed(zeta)."
+            )
+        self._probe = None if task.probe is None else TwoPoint(task, group, task.probe)
         self._alone = OneAtATime(task, group, like)
         self._stacked = Stacked(task, group) if pace.chunk > 1 else None
 
@@ -91,7 +96,7 @@ class Worker:
             for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                gradient = self.gradient(point, self._batch(turn, who), keys[peers]).value
+                gradient = self.gradient(point, self._batch(turn, who, keys[peers]), keys[peers]).value
                 if local.epochs is None or turn.samples is None:
                     value[peers] = gradient
                 else:
@@ -120,8 +125,8 @@ class Worker:
             before = (first if alike and isinstance(turn.step, int) else taken[part]) + turn.step
             step_keys = key(keys[part], "step", turn.step) if self.task.keyed else keys[part]
             own, moving = x[part], None if velocity is None else velocity[part]
-            loss = self._step(own, self._batch(turn, who), step_keys, local, local.rates(round, before), moving,
-                              cut.part(part))  # fmt: skip
+            batch = self._batch(turn, who, step_keys)
+            loss = self._step(own, batch, step_keys, local, local.rates(round, before), moving, cut.part(part))
             if isinstance(part, slice):
                 total[part].add_(loss)
                 continue
@@ -134,9 +139,10 @@ class Worker:
             terms.memory[who, self._inside] = velocity
         return total.cpu()
 
-    def _batch(self, turn: Turn, who: Tensor) -> Batch:
+    def _batch(self, turn: Turn, who: Tensor, keys: Tensor) -> Batch:
         data = self.task.train
-        return data.everything(who[turn.part]) if turn.samples is None else data.pooled(turn.samples)
+        own = data.everything(who[turn.part]) if turn.samples is None else data.pooled(turn.samples)
+        return self.task.drawn(own, keys)
 
     def _step(self, x: Tensor, batch: Batch, keys: Tensor, local: SGD, lr: float | Tensor,
               velocity: Tensor | None, terms: Terms) -> Tensor:  # fmt: skip
@@ -161,6 +167,8 @@ class Worker:
         return loss
 
     def gradient(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
+        if self._probe is not None:
+            return self._probe(point, batch, keys)
         if self._stacked is not None and len(point) >= self.pace.stack_from:
             return self._stacked(point, batch, keys)
         if len(point) == 1:
