@@ -37,7 +37,10 @@ class Peers:
         self.losses: dict[str, Tensor] = {}
         self.effort = torch.zeros(len(ids), dtype=torch.int64)
         self.pace = pace
+        self.everybody = True  # takes part in this round
         self._rates: dict[str, Tensor] = {}
+        self._tensors: dict[Group, list[slice]] = {}
+        self._fit: set[int | None] = set()  # sizes of batches that were found large enough
         self._workers: dict[Group, Worker] = {}
 
     def __len__(self) -> int:
@@ -46,6 +49,7 @@ class Peers:
     def begin(self, round: int, active: Tensor) -> None:
         """A round begins (called by the engine)."""
         self.round, self.active, self.losses = round, active, {}
+        self.everybody = bool(active.all())
         self.effort = torch.zeros_like(self.effort)
 
     @property
@@ -76,6 +80,8 @@ class Peers:
 
     def of_active(self, new: Tensor, old: Tensor) -> Tensor:
         """`new` for those who take part in this round, `old` for the others."""
+        if self.everybody:
+            return new
         return torch.where(self.active.to(new.device).view(-1, *(1,) * (new.dim() - 1)), new, old)
 
     def steps(self, local: SGD) -> Tensor:
@@ -85,6 +91,11 @@ class Peers:
 
     def tensors(self, group: Group) -> list[slice]:
         """The tensors of a group, as columns within it."""
+        if group not in self._tensors:
+            self._tensors[group] = self._tensors_of(group)
+        return self._tensors[group]
+
+    def _tensors_of(self, group: Group) -> list[slice]:
         layout = self.task.layout
         first = layout.columns(group).start
         fields = layout.members(group, layout.statistics | layout.parameters).values()
@@ -178,12 +189,15 @@ class Peers:
         return SGD(lr=0.0)
 
     def _require_batches(self, local: SGD) -> None:
+        if local.batch in self._fit:
+            return
         smallest = self.task.smallest_batch
         if int(self.data.counts.min()) < smallest:
             peer = int(self.ids[self.data.counts.argmin()])
             raise BadInput(f"Peer {peer} has a single training sample, and BatchNorm needs two; give it more data.")
         if local.batch is not None and local.batch < smallest:
             raise BadInput(f"batch={local.batch} is too small: BatchNorm needs {smallest} samples in every batch.")
+        self._fit.add(local.batch)
 
     def _keys(self, purpose: str) -> Tensor:
         return key(self.seed, purpose, self.round, self.ids)
@@ -207,14 +221,20 @@ class Peers:
         taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
         self._require_batches(local)
         worker = self._worker(group, local)
-        keys = self._keys(purpose)[chosen]
-        steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms)
+        keys, own = self._keys(purpose), taken
+        if len(chosen) < len(self):
+            keys, own = keys[chosen], taken[chosen]
+        steps, loss = worker.descend(rows, chosen, local, keys, self.round, own, terms)
         if remember:
-            self.state[counter] = taken.index_add(0, chosen, steps)
-            last = local.rates(self.round, self.state[counter][chosen] - 1)
-            rates = self._rates.get(purpose, torch.zeros(len(self), 1, dtype=torch.float64)).clone()
-            rates[chosen] = torch.as_tensor(last, dtype=torch.float64).view(-1, 1).expand(len(chosen), 1)
-            self._rates[purpose] = rates
+            self.state[counter] = self._with(taken, chosen, own + steps)
+            last = torch.as_tensor(local.rates(self.round, own + steps - 1), dtype=torch.float64).view(-1, 1)
+            self._rates[purpose] = self._with(self._rates.get(purpose), chosen, last.expand(len(chosen), 1))
             self.effort = self.effort.index_add(0, chosen, steps * (2 if local.sam else 1))
-            losses = torch.full((len(self),), torch.nan, dtype=torch.float64)
-            self.losses[purpose] = losses.index_copy_(0, chosen, loss)
+            self.losses[purpose] = self._with(None, chosen, loss, torch.nan)
+
+    def _with(self, old: Tensor | None, chosen: Tensor, new: Tensor, missing: float = 0.0) -> Tensor:
+        """`old` (or `missing` everywhere) with new rows for the chosen."""
+        if len(chosen) == len(self):
+            return new
+        base = new.new_full((len(self), *new.shape[1:]), missing) if old is None else old
+        return base.index_copy(0, chosen, new)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import lru_cache
-from typing import overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,22 +22,27 @@ _GOLDEN = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed 64-bit number
 _MIX_1 = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
 _MIX_2 = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
 _WORD = 1 << 64
+_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore  (under vmap there is no numpy)
+_FEW = 1 << 14  # numbers for which numpy is faster
 
 
-@overload
-def _scramble(x: Tensor) -> Tensor: ...
-@overload
-def _scramble(x: int) -> int: ...
-def _scramble(x: Tensor | int) -> Tensor | int:
-    """Of signed 64-bit numbers; a Python number is taken modulo 2^64, and what it becomes lies in [0, 2^64)."""
-    if isinstance(x, int):
-        x %= _WORD
-    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * _MIX_1  # torch shifts arithmetically; the mask makes it logical
-    if isinstance(x, int):
-        x %= _WORD
+def _mix(x: Any) -> Any:
+    """The finaliser, of anything that holds signed 64-bit numbers and lets them overflow."""
+    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * _MIX_1  # the mask makes the arithmetic shift logical
     x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * _MIX_2
-    if isinstance(x, int):
-        x %= _WORD
+    return x ^ ((x >> 31) & 0x1FFFFFFFF)
+
+
+def _scramble(x: Tensor) -> Tensor:
+    if x.is_cpu and x.dim() > 0 and x.numel() < _FEW and not _batched(x):
+        return torch.from_numpy(_mix(x.numpy()))  # its calls cost less, and the numbers are the same
+    return _mix(x)
+
+
+def _scramble_number(x: int) -> int:
+    x = _signed(x)
+    x = _signed((x ^ ((x >> 30) & 0x3FFFFFFFF)) * _MIX_1)
+    x = _signed((x ^ ((x >> 27) & 0x1FFFFFFFFF)) * _MIX_2)
     return x ^ ((x >> 31) & 0x1FFFFFFFF)
 
 
@@ -59,10 +64,10 @@ def key(*parts: int | str | Tensor) -> Tensor:
             so_far = state.to(part.device) * 3 + _GOLDEN if isinstance(state, Tensor) else _signed(state * 3 + _GOLDEN)
             state = _scramble(_scramble(part.long() + _GOLDEN) + so_far)
         elif isinstance(state, Tensor):
-            state = _scramble(state * 3 + _signed(_GOLDEN + _scramble(int(part) + _GOLDEN)))
+            state = _scramble(state * 3 + _signed(_GOLDEN + _scramble_number(int(part) + _GOLDEN)))
         else:
-            state = _scramble(state * 3 + _GOLDEN + _scramble(int(part) + _GOLDEN))
-    return state if isinstance(state, Tensor) else torch.tensor(_signed(state))
+            state = _scramble_number(state * 3 + _GOLDEN + _scramble_number(int(part) + _GOLDEN))
+    return state if isinstance(state, Tensor) else torch.tensor(state)
 
 
 def bits(keys: Tensor, count: int) -> Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +56,8 @@ class Sign(Compressor):
 @dataclass(frozen=True)
 class QSGD(Compressor):
     """Random rounding to `levels` steps of the norm."""
+
+    draws: ClassVar[bool] = True
 
     levels: int
 

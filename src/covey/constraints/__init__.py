@@ -3,7 +3,7 @@
 
 from covey.constraints.judge import judged
 from covey.constraints.pairs import Constraint, Pairwise, Proximity, pairwise, proximity
-from covey.constraints.regions import Ball, Box, Region, UserRegion, ball, box, region
+from covey.constraints.regions import Ball, Box, Region, UserRegion, ball, box, region, within
 
 __all__ = [
     "Ball",
@@ -19,4 +19,5 @@ __all__ = [
     "pairwise",
     "proximity",
     "region",
+    "within",
 ]

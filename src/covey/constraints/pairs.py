@@ -47,7 +47,7 @@ class Proximity(Constraint):
     def __call__(self, x: Tensor, others: Tensor, ids: Tensor, neighbours: Tensor) -> tuple[Tensor, Tensor]:
         there = neighbours >= 0
         gap = (x[:, None] - others).mul_(there[..., None])
-        bound = self.c if isinstance(self.c, float) else self._bounds[ids[:, None], neighbours.clamp(min=0)].to(x)
+        bound = self._bounds[ids[:, None], neighbours.clamp(min=0)].to(x) if isinstance(self.c, tuple) else self.c
         return (gap.square().sum(-1) - bound).mul_(there), gap.mul_(2.0)  # (−a)² = a²: the same at both ends
 
     @cached_property
@@ -55,7 +55,7 @@ class Proximity(Constraint):
         return torch.tensor(self.c, dtype=torch.float64)
 
     def require_fits(self, n: int) -> None:
-        if not isinstance(self.c, float) and len(self.c) != n:
+        if isinstance(self.c, tuple) and len(self.c) != n:
             raise BadInput(f"proximity(c) has bounds for {len(self.c)} peers, but there are {n}.")
 
 
@@ -63,7 +63,9 @@ def proximity(c: float | Tensor | Sequence[Sequence[float]]) -> Proximity:
     """‖x_i − x_j‖² ≤ c_ij; only the entries of c that belong to edges are read, and inf bounds nothing."""
     bounds = torch.as_tensor(c, dtype=torch.float64)
     if bounds.dim() not in (0, 2) or (bounds.dim() == 2 and not torch.equal(bounds, bounds.T)):
-        raise BadInput(f"proximity(c) takes a number or a symmetric matrix, not numbers of shape {tuple(bounds.shape)}.")
+        raise BadInput(
+            f"proximity(c) takes a number or a symmetric matrix, not numbers of shape {tuple(bounds.shape)}."
+        )
     if not bool((bounds >= 0).all()):
         place = (~(bounds >= 0)).nonzero()[0].tolist()
         which = f"c[{place[0]}][{place[1]}]={bounds[tuple(place)]:g}" if place else f"c={float(bounds):g}"
@@ -106,5 +108,3 @@ def pairwise(g: Callable[[Tensor, Tensor], Tensor]) -> Pairwise:
     if not callable(g):
         raise BadInput(f"pairwise(g) takes a function of two vectors, not {g!r:.40}.")
     return Pairwise(g)
-
-

@@ -29,7 +29,7 @@ class Region(ABC):
 
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:
-        """Π of each row x [rows, d]."""
+        """Π of each vector of x [..., d]."""
 
     @property
     @abstractmethod
@@ -63,7 +63,7 @@ class Ball(Region):
     def project(self, x: Tensor) -> Tensor:
         if self.radius == math.inf:
             return x
-        return x * (self.radius / x.norm(dim=1, keepdim=True)).clamp_(max=1.0)
+        return x * (self.radius / x.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
 
     @property
     def inside(self) -> tuple[Numbers, float]:
@@ -86,8 +86,9 @@ class Box(Region):
     @property
     def inside(self) -> tuple[Numbers, float]:
         low, high = (torch.tensor(side, dtype=torch.float64) for side in (self.low, self.high))
-        middle = ((low + high) / 2).tolist()
-        return tuple(middle) if isinstance(middle, list) else middle, float((high - low).min()) / 2
+        middle = (low + high) / 2
+        centre = tuple(middle.tolist()) if middle.dim() else float(middle)
+        return centre, float((high - low).min()) / 2
 
     def farthest(self, direction: Tensor) -> Tensor | None:
         low, high = self._sides(direction)
@@ -111,7 +112,7 @@ class UserRegion(Region):
     radius: float
 
     def project(self, x: Tensor) -> Tensor:
-        return self.projection(x)
+        return self.projection(x.flatten(0, -2)).view_as(x)
 
     @property
     def inside(self) -> tuple[Numbers, float]:
@@ -159,6 +160,12 @@ def ball(radius: float) -> Ball:
     return Ball(float(radius))
 
 
+def within(radius: float | Region, margin: float = 0.0) -> Region:
+    """A set, or a ball of so large a radius; with a margin, the points around which its sphere lies in the set."""
+    whole = radius if isinstance(radius, Region) else ball(radius)
+    return whole.shrunk(margin) if margin else whole
+
+
 def box(low: float | Sequence[float], high: float | Sequence[float]) -> Box:
     """low ≤ x ≤ high in every coordinate."""
     lower, upper = _numbers(low), _numbers(high)
@@ -167,7 +174,9 @@ def box(low: float | Sequence[float], high: float | Sequence[float]) -> Box:
     return Box(lower, upper)
 
 
-def region(project: Callable[[Tensor], Tensor], inside: float | Sequence[float] = 0.0, radius: float = 0.0) -> UserRegion:
+def region(
+    project: Callable[[Tensor], Tensor], inside: float | Sequence[float] = 0.0, radius: float = 0.0
+) -> UserRegion:
     """A convex set by its projection, rows [rows, d] to rows. `inside` and `radius`: a ball that lies in it, which only
     two-point feedback needs."""
     return UserRegion(project, _numbers(inside), radius)

@@ -28,7 +28,7 @@ from covey.graphs.soundness import Needs
 from covey.link import Link
 from covey.peers import Peers
 from covey.randomness import key
-from covey.trigger import Trigger, always
+from covey.trigger import Always, Trigger, always
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,12 @@ class Compressed(Exchange):
 def compressed(compressor: Compressor, trigger: Trigger, gap: Tensor, peers: Peers) -> Message:
     """The message of each peer, tensor by tensor; a bit more where receivers must be told whether there is one."""
     tensors = peers.tensors("shared")
+    keys = key(peers.seed, "compress", peers.round, peers.ids) if compressor.draws else None
+    if isinstance(trigger, Always) and peers.everybody:
+        return compressor(gap, keys, tensors=tensors)
     seen = tensors if trigger.per == "tensor" and not compressor.whole else [slice(0, gap.shape[1])]
     size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
     send = trigger(size, peers.round, *peers.progress())
     send = send & peers.active.to(send.device)[:, None]
-    keys = key(peers.seed, "compress", peers.round, peers.ids)
     message = compressor(gap, keys, tensors=tensors, send=send)
     return message.told(len(seen)) if trigger.asks else message

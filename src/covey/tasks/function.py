@@ -21,14 +21,11 @@ class PeerRows:
 
     def __init__(self, arrays: tuple[Tensor, ...]) -> None:
         self.arrays = arrays
+        samples = arrays[0].shape[1] if arrays[0].dim() > 1 else 1
+        self.counts = torch.full((len(arrays[0]),), samples)
 
     def __len__(self) -> int:
         return len(self.arrays[0])
-
-    @property
-    def counts(self) -> Tensor:
-        samples = self.arrays[0].shape[1] if self.arrays[0].dim() > 1 else 1
-        return torch.full((len(self),), samples)
 
     def everything(self, rows: Tensor) -> Batch:
         return tuple(a[rows] for a in self.arrays)
@@ -85,7 +82,7 @@ class FunctionTask(Task):
         return rows.to(self._rows.arrays[0].device)
 
     def _unwrap(self, batch: Batch) -> Any:
-        return batch[0] if self._single else batch
+        return batch[0] if len(batch) == 1 and (self._single or self._sample is not None) else batch
 
     def loss_at(self, parameters: Named, statistics: Named, batch: Batch, key: Tensor) -> tuple[Tensor, Named]:
         return self._loss(dict(parameters), self._unwrap(batch)), statistics
@@ -101,7 +98,7 @@ class FunctionTask(Task):
         if self._sample is None:
             return own
         batch = self._sample(self._unwrap(own), keys)
-        return (batch,) if self._single and isinstance(batch, Tensor) else tuple(batch)
+        return (batch,) if isinstance(batch, Tensor) else tuple(batch)
 
     def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
         named = dict(parameters)

@@ -191,7 +191,7 @@ class Task(ABC):
 
     @staticmethod
     def from_blackbox(
-        loss: Callable[[dict[str, Any], Any], float],
+        loss: Callable[[dict[str, Any], Any], Any],
         params: Mapping[str, Tensor],
         data: Tensor | tuple[Tensor, ...],
         personal: str | Sequence[str] = (),

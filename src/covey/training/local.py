@@ -67,24 +67,23 @@ class Worker:
         self._probe = None if task.probe is None else TwoPoint(task, group, task.probe)
         self._alone = OneAtATime(task, group, like)
         self._stacked = Stacked(task, group) if pace.chunk > 1 else None
+        self._laid: _Laid | None = None  # of the last call; the next one is mostly like it
 
     def descend(
         self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms
     ) -> tuple[Tensor, Tensor]:
         """Work on rows[chosen] in place; returns the number of steps and the mean loss of each chosen peer."""
-        counts = self.task.train.counts[chosen]
-        plan = Plan.of(counts, local, self.task.smallest_batch)
+        if self._laid is None or self._laid.local != local or not torch.equal(self._laid.chosen, chosen):
+            self._laid = _Laid.out(chosen, local, self.task, self.pace.chunk)
+        laid = self._laid
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
-        order = torch.argsort(counts, descending=True, stable=True)
-        ordered = plan.of_peers(order)
-        for block, chunks in blocks(ordered, self.pace.chunk):
-            those = order[block]
-            batches = Batches(ordered.of_peers(block), keys[those], chosen[those], self.task.train)
+        for those, plan, chunks in laid.blocks:
+            batches = Batches(plan, keys[those], chosen[those], self.task.train)
             for chunk in chunks:
                 own = those[chunk]
                 turns = batches.of_chunk(chunk)
                 losses[own] = self._work(rows, chosen[own], turns, local, keys[own], round, taken[own], terms)
-        return plan.steps, losses / plan.steps.clamp(min=1)
+        return laid.steps, losses / laid.counted
 
     def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
         """∇F of every row over the trained columns: over one batch of `local`, or over its epoch, every sample weighing
@@ -198,6 +197,26 @@ class Worker:
             value = here.statistics[:, at : at + width]
             x[:, columns] = value if mass is None or columns.start >= shared.stop else value * mass
             at += width
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """How the chosen peers lie side by side: in descending order of their samples, in blocks and chunks."""
+
+    chosen: Tensor
+    local: SGD
+    steps: Tensor
+    counted: Tensor  # steps, at least 1
+    blocks: list[tuple[Tensor, Plan, list[slice]]]  # which of the chosen, their plan, and its chunks
+
+    @staticmethod
+    def out(chosen: Tensor, local: SGD, task: Task, chunk: int) -> _Laid:
+        counts = task.train.counts[chosen]
+        plan = Plan.of(counts, local, task.smallest_batch)
+        order = torch.argsort(counts, descending=True, stable=True)
+        ordered = plan.of_peers(order)
+        found = [(order[block], ordered.of_peers(block), chunks) for block, chunks in blocks(ordered, chunk)]
+        return _Laid(chosen, local, plan.steps, plan.steps.clamp(min=1), found)
 
 
 def _cut(terms: Terms, who: Tensor, inside: slice) -> _Cut:
