@@ -38,6 +38,7 @@ class Peers:
         self.effort = torch.zeros(len(ids), dtype=torch.int64)
         self.pace = pace
         self.everybody = True  # takes part in this round
+        self._rows_all = torch.arange(len(ids))
         self._rates: dict[str, Tensor] = {}
         self._tensors: dict[Group, list[slice]] = {}
         self._fit: set[int | None] = set()  # sizes of batches that were found large enough
@@ -214,9 +215,10 @@ class Peers:
                  continuing: str | None = None, remember: bool = True) -> None:  # fmt: skip
         terms.require_shapes(len(self), self.task.layout.columns(group), group)
         columns = self.task.layout.trained(group)
-        if not who.any() or columns.start == columns.stop or not local.work:
+        if not (self.everybody or who.any()) or columns.start == columns.stop or not local.work:
             return
-        chosen = who.nonzero()[:, 0]
+        everyone = self.everybody or who is not self.active
+        chosen = self._rows_all if everyone else who.nonzero()[:, 0]
         counter = f"steps/{continuing or purpose}"
         taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
         self._require_batches(local)
@@ -226,10 +228,12 @@ class Peers:
             keys, own = keys[chosen], taken[chosen]
         steps, loss = worker.descend(rows, chosen, local, keys, self.round, own, terms)
         if remember:
-            self.state[counter] = self._with(taken, chosen, own + steps)
-            last = torch.as_tensor(local.rates(self.round, own + steps - 1), dtype=torch.float64).view(-1, 1)
-            self._rates[purpose] = self._with(self._rates.get(purpose), chosen, last.expand(len(chosen), 1))
-            self.effort = self.effort.index_add(0, chosen, steps * (2 if local.sam else 1))
+            done = own + steps
+            self.state[counter] = self._with(taken, chosen, done)
+            last = local.rates(self.round, done - 1 if callable(local.lr) else 0)
+            column = last if isinstance(last, Tensor) else torch.full((1, 1), last, dtype=torch.float64)
+            self._rates[purpose] = self._with(self._rates.get(purpose), chosen, column.expand(len(chosen), 1))
+            self.effort = self.effort.index_add(0, chosen, steps * 2 if local.sam else steps)
             self.losses[purpose] = self._with(None, chosen, loss, torch.nan)
 
     def _with(self, old: Tensor | None, chosen: Tensor, new: Tensor, missing: float = 0.0) -> Tensor:

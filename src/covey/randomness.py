@@ -22,7 +22,7 @@ _GOLDEN = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed 64-bit number
 _MIX_1 = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
 _MIX_2 = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
 _WORD = 1 << 64
-_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore  (under vmap there is no numpy)
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore  (under vmap there is no numpy)
 _FEW = 1 << 14  # numbers for which numpy is faster
 
 
@@ -34,7 +34,7 @@ def _mix(x: Any) -> Any:
 
 
 def _scramble(x: Tensor) -> Tensor:
-    if x.is_cpu and x.dim() > 0 and x.numel() < _FEW and not _batched(x):
+    if x.is_cpu and x.dim() > 0 and x.numel() < _FEW and not _wrapped(x):
         return torch.from_numpy(_mix(x.numpy()))  # its calls cost less, and the numbers are the same
     return _mix(x)
 

@@ -225,6 +225,8 @@ class _Simulation:
 
     def _require_finite(self, t: int) -> None:
         for phase, losses in self.peers.losses.items():
+            if self.peers.everybody and math.isfinite(float(losses.sum())):
+                continue
             wrong = (~losses.isfinite() & self.peers.active).nonzero()[:, 0]
             if len(wrong):
                 peer = int(self.peers.ids[wrong[0]])

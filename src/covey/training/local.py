@@ -7,7 +7,7 @@ padded, and unequal peers cost what their sum costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -73,9 +73,11 @@ class Worker:
         self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms
     ) -> tuple[Tensor, Tensor]:
         """Work on rows[chosen] in place; returns the number of steps and the mean loss of each chosen peer."""
-        if self._laid is None or self._laid.local != local or not torch.equal(self._laid.chosen, chosen):
-            self._laid = _Laid.out(chosen, local, self.task, self.pace.chunk)
         laid = self._laid
+        if laid is None or laid.local != local or not (laid.chosen is chosen or torch.equal(laid.chosen, chosen)):
+            laid = self._laid = _Laid.out(chosen, local, self.task, self.pace.chunk)
+        if laid.turns is not None and len(chosen) == len(rows):
+            return laid.steps, self._work_on_all(rows, laid, local, keys, round, taken, terms) / laid.counted
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
         for those, plan, chunks in laid.blocks:
             batches = Batches(plan, keys[those], chosen[those], self.task.train)
@@ -116,9 +118,29 @@ class Worker:
             velocity = terms.memory[who][:, self._inside]
         elif local.momentum:
             velocity = torch.zeros_like(x[:, self._trained])
-        cut = _cut(terms, who, self._inside)
+        total = self._steps(x, who, turns, local, keys, round, taken, velocity, _cut(terms, who, self._inside))
+        rows[at, self._columns] = x[:, self._columns]
+        if terms.memory is not None and velocity is not None:
+            terms.memory[who, self._inside] = velocity
+        return total
+
+    def _work_on_all(self, rows: Tensor, laid: _Laid, local: SGD, keys: Tensor, round: int, taken: Tensor,
+                     terms: Terms) -> Tensor:  # fmt: skip
+        """The same where all rows are one chunk, in order: on the rows themselves, nothing looked up."""
+        velocity = None
+        if terms.memory is not None:
+            velocity = terms.memory[:, self._inside]
+        elif local.momentum:
+            velocity = torch.zeros_like(rows[:, self._trained])
+        cut = _cut(terms, ALL, self._inside)
+        return self._steps(rows, laid.chosen, laid.turns or (), local, keys, round, taken, velocity, cut)
+
+    def _steps(self, x: Tensor, who: Tensor, turns: Iterable[Turn], local: SGD, keys: Tensor, round: int, taken: Tensor,
+               velocity: Tensor | None, cut: _Cut) -> Tensor:  # fmt: skip
+        """The steps themselves, in place on x and velocity."""
         total = torch.zeros(len(who), dtype=torch.float64, device=x.device)
-        alike, first = bool((taken == taken[0]).all()), int(taken[0])
+        alike = not callable(local.lr) or bool((taken == taken[0]).all())
+        first = int(taken[0]) if callable(local.lr) else 0  # a rate that is a number asks nobody
         for turn in turns:
             part = turn.part
             before = (first if alike and isinstance(turn.step, int) else taken[part]) + turn.step
@@ -133,9 +155,6 @@ class Worker:
             x[part] = own  # it was a copy, not a view
             if velocity is not None and moving is not None:
                 velocity[part] = moving
-        rows[at, self._columns] = x[:, self._columns]
-        if terms.memory is not None and velocity is not None:
-            terms.memory[who, self._inside] = velocity
         return total.cpu()
 
     def _batch(self, turn: Turn, who: Tensor, keys: Tensor) -> Batch:
@@ -208,6 +227,7 @@ class _Laid:
     steps: Tensor
     counted: Tensor  # steps, at least 1
     blocks: list[tuple[Tensor, Plan, list[slice]]]  # which of the chosen, their plan, and its chunks
+    turns: list[Turn] | None  # of everybody, where they are one chunk, in order, and take all that they have
 
     @staticmethod
     def out(chosen: Tensor, local: SGD, task: Task, chunk: int) -> _Laid:
@@ -216,10 +236,13 @@ class _Laid:
         order = torch.argsort(counts, descending=True, stable=True)
         ordered = plan.of_peers(order)
         found = [(order[block], ordered.of_peers(block), chunks) for block, chunks in blocks(ordered, chunk)]
-        return _Laid(chosen, local, plan.steps, plan.steps.clamp(min=1), found)
+        turns = None
+        if plan.whole and len(found) == len(found[0][2]) == 1 and 1 < len(order) and bool((order.diff() > 0).all()):
+            turns = list(Batches(found[0][1], order, order, task.train).of_chunk(found[0][2][0]))
+        return _Laid(chosen, local, plan.steps, plan.steps.clamp(min=1), found, turns)
 
 
-def _cut(terms: Terms, who: Tensor, inside: slice) -> _Cut:
+def _cut(terms: Terms, who: Tensor | slice, inside: slice) -> _Cut:
     def columns(t: Tensor | None) -> Tensor | None:
         return None if t is None else t[who][:, inside]
 
