@@ -1,4 +1,4 @@
-"""Figure 4.1 of the dissertation: a QCQP on 30 peers by saddle points that say few bits; and one whose constraints bind.
+"""Figure 4.1 of the dissertation: a QCQP on 30 peers by saddle points that say few bits; and one where bounds bind.
 
     python recipes/dissertation_figure_4_1.py           writes docs/results/saddle_point.md
 
@@ -152,8 +152,8 @@ def table(found: dict[tuple[str, str], Trace], best: Tensor, target: float, clai
         when = "not reached" if place is None else f"{one.rounds[place]}"
         bits = "" if place is None else f"{one.links[place]:.3g}"
         savings = [one.saving(plain, target, name, scale) for scale in (True, False)]
-        lines.append(f"| {feedback} | {name} | {one.gap[-1]:.1e} | {error:.3f} | {one.worst[-1]:.2f} | {when} | {bits} | "
-                     f"{' | '.join(savings)} | {claimed.get(name, '1')}× |")  # fmt: skip
+        lines.append(f"| {feedback} | {name} | {one.gap[-1]:.1e} | {error:.3f} | {one.worst[-1]:.2f} | {when} | "
+                     f"{bits} | {' | '.join(savings)} | {claimed.get(name, '1')}× |")  # fmt: skip
     return lines
 
 
@@ -199,9 +199,9 @@ def main() -> None:
         f"`python recipes/dissertation_figure_4_1.py --rounds {given.rounds} --seed {given.seed}`: one thread, "
         f"{time.perf_counter() - begin:.0f} s for all; {slack['sample', 'Sign + TopK'].seconds:.0f} s for Sign + TopK "
         "with sample feedback. What is run is in the recipe's docstring; logistic regression is in "
-        "[saddle_point_logistic.md](saddle_point_logistic.md). F is the exact expected cost of the reported averages x̄, "
-        "the gap is relative to that of x̄ after one iteration, and a target counts as reached where the gap stays below "
-        "it from then on. `links` counts a message once per neighbour; savings are the same in both countings.",
+        "[saddle_point_logistic.md](saddle_point_logistic.md). F is the exact expected cost of the averages x̄, "
+        "the gap is relative to that of x̄ after one iteration, and a target counts as reached where the gap stays "
+        "below it from then on. `links` counts a message once per neighbour; savings are the same in both.",
         "",
         "## As in Figure 4.1: no constraint binds",
         "",

@@ -117,11 +117,11 @@ def test_it_is_the_box(compressed: bool) -> None:
     task = Task.from_function(lambda p, own: 0.5 * (p["x"] - own).square().sum(), {"x": torch.zeros(3).double()}, b,
                               start={"x": b})  # fmt: skip
     how = compress.TopK(1) if compressed else IDENTITY
-    run = Rounds(SaddlePoint(0.05, 2.0, 2.0, how, proximity(0.7)), task, graphs.from_matrix(matrix)).go(60)
-    raw, mean, dual = box(b.tolist(), edges, 60, 0.05, 2.0, 2.0, 0.7, compressed)
+    run = Rounds(SaddlePoint(0.05, 2.0, 2.0, how, proximity(6.0)), task, graphs.from_matrix(matrix)).go(60)
+    raw, mean, dual = box(b.tolist(), edges, 60, 0.05, 2.0, 2.0, 6.0, compressed)
     torch.testing.assert_close(run.peers.rows, torch.tensor(raw, dtype=torch.float64), rtol=0, atol=1e-12)
     torch.testing.assert_close(run.models, torch.tensor(mean, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert max(dual.values()) > 0.1 and min(dual.values()) == 0.0
+    assert max(dual.values()) > 0.01 and min(dual.values()) == 0.0
     ids, own = run.peers.state["neighbours"], run.peers.state["dual"]
     for i in range(5):
         for slot, j in enumerate(ids[i].tolist()):
@@ -169,8 +169,8 @@ def test_user_functions_are_what_autograd_says() -> None:
     x, ids = random(9, 4, seed=5), torch.arange(9)
     slots, _ = GRAPH.round(0).weights.senders()
     others = x[slots.clamp(min=0)]
-    for one, other in zip(proximity(0.3)(x, others, ids, slots),
-                          pairwise(lambda a, b: (a - b).square().sum() - 0.3)(x, others, ids, slots), strict=True):  # fmt: skip
+    same = pairwise(lambda a, b: (a - b).square().sum() - 0.3)
+    for one, other in zip(proximity(0.3)(x, others, ids, slots), same(x, others, ids, slots), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
     g, slope = USER(x, others, ids, slots)
     for i in range(9):

@@ -40,7 +40,7 @@ class Stacked:
     """Gradients of many peers in one call of `vmap`.
 
     Two ways: `vmap` of the gradient, or, in 0.6 of the calls' time, autograd through a `vmap` of the loss. The second
-    is for tiny rows: of large ones now the one, now the other is faster.
+    is for functions of tiny rows: of large ones now the one, now the other is faster.
     """
 
     def __init__(self, task: Task, group: Group) -> None:
@@ -56,13 +56,14 @@ class Stacked:
             return value, dict(after)
 
         self._loss = vmap(loss)
+        self._light = task.data is None  # some layers (an LSTM) can be stacked in the first way only
         self._call = vmap(grad_and_value(loss, has_aux=True))
 
     def __call__(self, point: Tensor, batch: Batch, keys: Tensor) -> Gradient:
         m = len(point)
         trained, fixed = views(point, self._trained), views(point, self._fixed)
         statistics = views(point, self._statistics)
-        if point.numel() < _TINY:
+        if self._light and point.numel() < _TINY:
             leaves = {name: part.detach().requires_grad_() for name, part in trained.items()}
             with torch.enable_grad():
                 loss, after = self._loss(leaves, fixed, statistics, batch, keys)
