@@ -11,7 +11,7 @@ from covey.algorithms.algorithm import Algorithm, Cooperative
 from covey.cli.settings import Settings
 from covey.compress import Compressor
 from covey.errors import BadInput, UnknownName
-from covey.exchange import Compressed, CompressedPush, ErrorFeedback, Gossip, PushSum
+from covey.exchange import Compressed, CompressedPush, Copies, ErrorFeedback, Gossip, PushSum
 from covey.exchange.gamma import Gamma
 from covey.trigger import Trigger
 
@@ -75,13 +75,15 @@ def gamma_of(text: str) -> Gamma:
 
 
 def fields_of(kind: type[Algorithm], settings: Settings) -> dict[str, object]:
-    """What these flags say of a method that compresses by itself (`choco`, `sparq`, `squarm`)."""
+    """What these flags say of a method that compresses by itself (`choco`, `sparq`, `squarm`, `saddlepoint`)."""
     own = {one.name for one in fields(kind) if one.init}
     if "compressor" not in own:
         return {}
     if settings.compress is None:
         raise BadInput(f"{kind.__name__} compresses what it says; name how, such as --compress signtopk:0.01.")
-    found: dict[str, object] = {"compressor": compressor_of(settings.compress), "gamma": gamma_of(settings.gamma)}
+    found: dict[str, object] = {"compressor": compressor_of(settings.compress)}
+    if "gamma" in own:
+        found["gamma"] = gamma_of(settings.gamma)
     if settings.trigger is not None:
         if "trigger" not in own:
             raise BadInput(f"{kind.__name__} has no trigger; take sparq or squarm, or leave --trigger out.")
@@ -97,7 +99,7 @@ def compressible(method: Algorithm) -> bool:
 def applied(method: Algorithm, settings: Settings) -> Algorithm:
     """The method by a compressed exchange, where that is asked for."""
     s = settings
-    if s.compress is None or (isinstance(method, Cooperative) and isinstance(method.by, Compressed)):
+    if s.compress is None or (isinstance(method, Cooperative) and isinstance(method.by, Compressed | Copies)):
         if s.trigger is not None and s.compress is None:
             raise BadInput("--trigger needs --compress: without public copies nobody knows what has changed.")
         return method
