@@ -173,13 +173,18 @@ class Peers:
     def grad(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
              purpose: str = "grad") -> Tensor:  # fmt: skip
         """∇F of every peer at its row (statistics columns are 0): over all its data, or over one batch of `local`."""
+        return self.grad_and_value(rows=rows, mass=mass, local=local, purpose=purpose)[0]
+
+    def grad_and_value(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
+                       purpose: str = "grad") -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The same, and F of every peer, [rows]."""
         point = self.rows if rows is None else rows
         one = self._one_pass() if local is None else SGD(lr=0.0, batch=local.batch)
         gradient = torch.zeros_like(point)
-        own = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
+        own, loss = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
         gradient[:, self.task.layout.trained("all")] = own
         self.effort = self.effort + self.active
-        return gradient
+        return gradient, loss
 
     def _one_pass(self) -> SGD:
         """All that each peer has: at once, or in pieces where that is much and the mean over pieces is the same."""

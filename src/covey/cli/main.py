@@ -20,9 +20,10 @@ from covey.cli import commands
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
 from covey.cli.settings import Compare, Run, from_kept
+from covey.cli.theory import Theory, theory
 from covey.errors import BadInput, CoveyError
 
-Command = Run | Compare | Demo | Report | List
+Command = Run | Compare | Demo | Report | Theory | List
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,13 +62,15 @@ def _obey(command: Command, console: Console) -> None:
             demo(command, console)
         case Report():
             commands.report(command, console)
+        case Theory():
+            theory(command, console)
         case List():
             commands.say(command, console)
 
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, Theory, List)}
     earlier = _earlier(arguments)
     union: Any = None
     for name, kind in named.items():

@@ -87,22 +87,25 @@ class Worker:
                 losses[own] = self._work(rows, chosen[own], turns, local, keys[own], round, taken[own], terms)
         return laid.steps, losses / laid.counted
 
-    def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
-        """∇F of every row over the trained columns: over one batch of `local`, or over its epoch, every sample weighing
-        the same."""
+    def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> tuple[Tensor, Tensor]:
+        """∇F of every row over the trained columns, and F: over one batch of `local`, or over its epoch, every sample
+        weighing the same."""
         counts = self.task.train.counts
         plan = Plan.of(counts, local, self.task.smallest_batch)
         value = rows.new_zeros(len(rows), self._trained.stop - self._trained.start)
+        loss = rows.new_zeros(len(rows))
         for who in torch.argsort(counts, descending=True, stable=True).split(self.pace.chunk):
             for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                gradient = self.gradient(point, self._batch(turn, who, keys[peers]), keys[peers]).value
+                here = self.gradient(point, self._batch(turn, who, keys[peers]), keys[peers])
                 if local.epochs is None or turn.samples is None:
-                    value[peers] = gradient
+                    value[peers], loss[peers] = here.value, here.loss.to(loss)
                 else:
-                    value[peers] += gradient * (turn.samples.shape[1] / counts[peers].to(gradient))[:, None]
-        return value
+                    share = turn.samples.shape[1] / counts[peers].to(value)
+                    value[peers] += here.value * share[:, None]
+                    loss[peers] += here.loss.to(loss) * share
+        return value, loss
 
     def _work(
         self, rows: Tensor, who: Tensor, turns: Iterator[Turn], local: SGD, keys: Tensor, round: int, taken: Tensor,
