@@ -7,7 +7,7 @@ run.summary()
 
 __version__ = "0.1.0"
 
-from covey import algorithms, compress, data, exchange, graphs, models, transfer, trigger
+from covey import algorithms, compress, constraints, data, exchange, graphs, models, transfer, trigger
 from covey.engine import Clock, Run, adapt, simulate
 from covey.errors import (
     BadInput,
@@ -35,6 +35,7 @@ __all__ = [
     "adapt",
     "algorithms",
     "compress",
+    "constraints",
     "data",
     "exchange",
     "graphs",

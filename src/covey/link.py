@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
 
-import torch
 from torch import Tensor
 
 from covey.compress import Message, Sparse
@@ -178,11 +177,11 @@ class InProcessLink(Link):
         self._calls += 1
         x = message.dense
         ids, weights = self._slots()
-        there, place = (ids >= 0).to(x.device), ids.clamp(min=0).to(x.device)
+        place, empty = ids.clamp(min=0).to(x.device), (ids < 0).to(x.device)
 
         def take(part: slice) -> Tensor:
             said = x[:, part][place]
-            return said.masked_fill_(~there.view(*there.shape, *(1,) * (said.dim() - 2)), 0.0)
+            return said.masked_fill_(empty.view(*empty.shape, *(1,) * (said.dim() - 2)), 0.0)
 
         return Gathered(ids, weights, take)
 
@@ -196,7 +195,9 @@ class InProcessLink(Link):
         return self.round.weights.diagonal()
 
     def _count(self, messages: list[Message], wait: bool = True) -> None:
-        formula = torch.stack([m.formula for m in messages]).sum(0)
-        encoded = torch.stack([m.encoded for m in messages]).sum(0)
+        first, *others = messages
+        formula, encoded = first.formula, first.encoded
+        for message in others:
+            formula, encoded = formula + message.formula, encoded + message.encoded
         whole = (sum(32.0 * m.width for m in messages), sum(8.0 * m.itemsize * m.width for m in messages))
         self.traffic.count(self.round, formula, encoded, whole, wait)

@@ -41,7 +41,11 @@ class Peers:
         self.pace = pace
         self._schedule = work
         self.work = self._work_in(0)
+        self.everybody = True  # takes part in this round
+        self._rows_all = torch.arange(len(ids))
         self._rates: dict[str, Tensor] = {}
+        self._tensors: dict[Group, list[slice]] = {}
+        self._fit: set[int | None] = set()  # sizes of batches that were found large enough
         self._workers: dict[Group, Worker] = {}
 
     def __len__(self) -> int:
@@ -51,6 +55,7 @@ class Peers:
         """A round begins (called by the engine)."""
         self.round, self.active, self.losses = round, active, {}
         self.work = self._work_in(round)
+        self.everybody = bool(active.all())
         self.effort = torch.zeros_like(self.effort)
 
     def _work_in(self, round: int) -> Tensor | None:
@@ -84,6 +89,8 @@ class Peers:
 
     def of_active(self, new: Tensor, old: Tensor) -> Tensor:
         """`new` for those who take part in this round, `old` for the others."""
+        if self.everybody:
+            return new
         return torch.where(self.active.to(new.device).view(-1, *(1,) * (new.dim() - 1)), new, old)
 
     def steps(self, local: SGD) -> Tensor:
@@ -94,6 +101,11 @@ class Peers:
 
     def tensors(self, group: Group) -> list[slice]:
         """The tensors of a group, as columns within it."""
+        if group not in self._tensors:
+            self._tensors[group] = self._tensors_of(group)
+        return self._tensors[group]
+
+    def _tensors_of(self, group: Group) -> list[slice]:
         layout = self.task.layout
         first = layout.columns(group).start
         fields = layout.members(group, layout.statistics | layout.parameters).values()
@@ -176,13 +188,18 @@ class Peers:
     def grad(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
              purpose: str = "grad") -> Tensor:  # fmt: skip
         """∇F of every peer at its row (statistics columns are 0): over all its data, or over one batch of `local`."""
+        return self.grad_and_value(rows=rows, mass=mass, local=local, purpose=purpose)[0]
+
+    def grad_and_value(self, *, rows: Tensor | None = None, mass: Tensor | None = None, local: SGD | None = None,
+                       purpose: str = "grad") -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The same, and F of every peer, [rows]."""
         point = self.rows if rows is None else rows
         one = self._one_pass() if local is None else SGD(lr=0.0, batch=local.batch)
         gradient = torch.zeros_like(point)
-        own = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
+        own, loss = self._worker("all", one).gradients(point, one, self._keys(purpose), mass)
         gradient[:, self.task.layout.trained("all")] = own
         self.effort = self.effort + self.active
-        return gradient
+        return gradient, loss
 
     def _one_pass(self) -> SGD:
         """All that each peer has: at once, or in pieces where that is much and the mean over pieces is the same."""
@@ -193,12 +210,15 @@ class Peers:
         return SGD(lr=0.0)
 
     def _require_batches(self, local: SGD) -> None:
+        if local.batch in self._fit:
+            return
         smallest = self.task.smallest_batch
         if int(self.data.counts.min()) < smallest:
             peer = int(self.ids[self.data.counts.argmin()])
             raise BadInput(f"Peer {peer} has a single training sample, and BatchNorm needs two; give it more data.")
         if local.batch is not None and local.batch < smallest:
             raise BadInput(f"batch={local.batch} is too small: BatchNorm needs {smallest} samples in every batch.")
+        self._fit.add(local.batch)
 
     def _keys(self, purpose: str) -> Tensor:
         return key(self.seed, purpose, self.round, self.ids)
@@ -215,22 +235,30 @@ class Peers:
                  continuing: str | None = None, remember: bool = True) -> None:  # fmt: skip
         terms.require_shapes(len(self), self.task.layout.columns(group), group)
         columns = self.task.layout.trained(group)
-        if not who.any() or columns.start == columns.stop or not local.work:
+        if not (self.everybody or who.any()) or columns.start == columns.stop or not local.work:
             return
-        chosen = who.nonzero()[:, 0]
+        everyone = self.everybody or who is not self.active
+        chosen = self._rows_all if everyone else who.nonzero()[:, 0]
         counter = f"steps/{continuing or purpose}"
         taken = self.state.get(counter, torch.zeros(len(self), dtype=torch.int64))
         self._require_batches(local)
         worker = self._worker(group, local)
-        keys = self._keys(purpose)[chosen]
-        work = None if self.work is None else self.work[chosen]
-        steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms, work)
+        keys, own, work = self._keys(purpose), taken, self.work
+        if len(chosen) < len(self):
+            keys, own, work = keys[chosen], taken[chosen], None if work is None else work[chosen]
+        steps, loss = worker.descend(rows, chosen, local, keys, self.round, own, terms, work)
         if remember:
-            self.state[counter] = taken.index_add(0, chosen, steps)
-            last = local.rates(self.round, self.state[counter][chosen] - 1)
-            rates = self._rates.get(purpose, torch.zeros(len(self), 1, dtype=torch.float64)).clone()
-            rates[chosen] = torch.as_tensor(last, dtype=torch.float64).view(-1, 1).expand(len(chosen), 1)
-            self._rates[purpose] = rates
-            self.effort = self.effort.index_add(0, chosen, steps * (2 if local.sam else 1))
-            losses = torch.full((len(self),), torch.nan, dtype=torch.float64)
-            self.losses[purpose] = losses.index_copy_(0, chosen, loss)
+            done = own + steps
+            self.state[counter] = self._with(taken, chosen, done)
+            last = local.rates(self.round, done - 1 if callable(local.lr) else 0)
+            column = last if isinstance(last, Tensor) else torch.full((1, 1), last, dtype=torch.float64)
+            self._rates[purpose] = self._with(self._rates.get(purpose), chosen, column.expand(len(chosen), 1))
+            self.effort = self.effort.index_add(0, chosen, steps * 2 if local.sam else steps)
+            self.losses[purpose] = self._with(None, chosen, loss, torch.nan)
+
+    def _with(self, old: Tensor | None, chosen: Tensor, new: Tensor, missing: float = 0.0) -> Tensor:
+        """`old` (or `missing` everywhere) with new rows for the chosen."""
+        if len(chosen) == len(self):
+            return new
+        base = new.new_full((len(self), *new.shape[1:]), missing) if old is None else old
+        return base.index_copy(0, chosen, new)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from covey.graphs.graph import Round
-from covey.graphs.weights import SameRow, Weights
+from covey.graphs.weights import SameRow
 
 
 @dataclass
@@ -54,11 +54,11 @@ class Traffic:
         """One exchange, with the bits of each peer's message; `whole` are those of a message that says every number
         (by the formula, and encoded), which is what a server answers."""
         self.said.append(Said(formula, encoded, whole, wait))
-        who = round.active if round.hub else round.out_degree() > 0
-        copies = round.active.long() if round.hub else round.out_degree()
+        copies = round.copies
+        speaks = copies.sign()
         for count, bits in ((self.formula, formula), (self.encoded, encoded)):
-            count.broadcast += float(bits[who].sum())
-            count.links += float((bits * copies).sum())
+            count.broadcast += float(bits.double() @ speaks)
+            count.links += float(bits.double() @ copies)
         load = formula * copies
         if round.hub:
             answered = int(round.active.sum())
@@ -68,7 +68,7 @@ class Traffic:
             load = load + whole[0] * round.active
             self._server += float((formula * round.active).sum()) + whole[0] * answered
         else:
-            load = load + _received(round.weights, formula)
+            load = load + _received(round, formula)
         self._load = self._load + load
         self.busiest = max(self.busiest, float(self._load.max()), self._server)
 
@@ -85,11 +85,10 @@ class Traffic:
         return traffic
 
 
-def _received(weights: Weights, bits: Tensor) -> Tensor:
+def _received(round: Round, bits: Tensor) -> Tensor:
     """The bits that each peer hears from others."""
-    if isinstance(weights, SameRow):
-        said = bits * (weights.row != 0)
+    if isinstance(round.weights, SameRow):
+        said = bits * (round.weights.row != 0)
         return said.sum() - said
-    receiver, sender, _ = weights.entries()
-    other = receiver != sender
-    return torch.zeros_like(bits).index_add_(0, receiver[other], bits[sender[other]])
+    receiver, sender = round.ends
+    return torch.zeros_like(bits).index_add_(0, receiver, bits[sender])

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import covey
-from covey import SGD, Task, compress, graphs, trigger
+from covey import SGD, Task, compress, constraints, graphs, trigger
 from covey import algorithms as a
 from covey.exchange import Compressed, CompressedPush, ErrorFeedback, PushSum
 from covey.graphs import Graph
@@ -19,6 +19,7 @@ HEAD = SGD(0.1, steps=2, batch=4)
 BODY = SGD(0.2, epochs=1, batch=4, momentum=0.9, weight_decay=1e-3, clip=5.0, decay=0.95)
 STEP = SGD(0.2, steps=3, batch=4)
 SAM = SGD(0.2, epochs=1, batch=4, sam=0.05)
+NEAR = constraints.proximity(0.01)
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,13 @@ CASES = (
     # 0.8: at 0.5 some unit has no input left, and under BatchNorm rounding decides on which side of ReLU it lies
     Case("dispfl", a.DisPFL(BODY, 0.8, rounds=8), _pull),
     Case("dispfl-random", a.DisPFL(STEP, 0.3, "random"), _ring),
+    Case("saddlepoint", a.SaddlePoint(0.1, 1.0, 9.0, compress.TopK(0.5), NEAR, steps=2, batch=4), _ring),
+    Case("saddlepoint-bandit", a.SaddlePoint(0.01, 1.0, 9.0, compress.Sign(), NEAR, "bandit", 1e-3, batch=4), _ring),
+    Case(
+        "saddlepoint-quiet",
+        a.SaddlePoint(0.1, 1.0, 9.0, compress.Identity(), NEAR, batch=4, output="last", trigger=trigger.norm(1.0)),
+        _ring,
+    ),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),
     Case("fedavgm", a.FedAvgM(BODY, beta=0.5), _server, server=True),
     Case("fedper", a.FedPer(BODY), _server, server=True),

@@ -28,6 +28,7 @@ from covey.algorithms.heads import Heads
 from covey.algorithms.local import Local
 from covey.algorithms.osgp import OSGP
 from covey.algorithms.qgdsgdm import QGDSGDm
+from covey.algorithms.saddlepoint import SaddlePoint
 from covey.algorithms.sgp import SGP
 from covey.algorithms.sparq import SPARQ
 from covey.algorithms.squarm import SQuARM
@@ -65,4 +66,5 @@ __all__ = [
     "Local",
     "QGDSGDm",
     "SQuARM",
+    "SaddlePoint",
 ]

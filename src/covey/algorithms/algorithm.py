@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -24,6 +24,7 @@ from covey.peers import Peers
 from covey.tasks.task import Task
 
 Models = Iterator[tuple[str, Tensor]]
+Report = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Algorithm(ABC):
     def models(self, peers: Peers) -> Models:
         """Named rows, the first being what each peer would use. It may train copies; it changes nothing."""
         yield "model", peers.rows
+
+    def report(self, peers: Peers, link: Link) -> Report:
+        """What a look at the exchanged models adds for this method, by name; `notes` are sentences for the record.
+        Nothing is sent, nothing is changed."""
+        return {}
 
 
 @dataclass(frozen=True)

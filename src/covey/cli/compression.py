@@ -11,7 +11,7 @@ from covey.algorithms.algorithm import Algorithm, Cooperative
 from covey.cli.settings import Settings
 from covey.compress import Compressor, Whole
 from covey.errors import BadInput, UnknownName
-from covey.exchange import Compressed, CompressedPush, ErrorFeedback, Gossip, PushSum
+from covey.exchange import Compressed, CompressedPush, Copies, ErrorFeedback, Gossip, PushSum
 from covey.exchange.gamma import Gamma
 from covey.trigger import Norm, Trigger
 
@@ -79,7 +79,7 @@ def gamma_of(text: str | None) -> Gamma:
 
 
 def fields_of(kind: type[Algorithm], settings: Settings) -> dict[str, object]:
-    """What these flags say of a method that compresses by itself (`choco`, `sparq`, `squarm`)."""
+    """What these flags say of a method that compresses by itself (`choco`, `sparq`, `squarm`, `saddlepoint`)."""
     own = {one.name for one in fields(kind) if one.init}
     if "compressor" not in own:
         return {}
@@ -87,7 +87,9 @@ def fields_of(kind: type[Algorithm], settings: Settings) -> dict[str, object]:
         raise BadInput(f"{kind.__name__} compresses what it says; name how, such as --compress signtopk:0.01.")
     if settings.feedback:
         raise BadInput(f"{kind.__name__} keeps public copies; error feedback is for methods such as dfedavg.")
-    found: dict[str, object] = {"compressor": compressor_of(settings.compress), "gamma": gamma_of(settings.gamma)}
+    found: dict[str, object] = {"compressor": compressor_of(settings.compress)}
+    if "gamma" in own:
+        found["gamma"] = gamma_of(settings.gamma)
     if settings.trigger is not None:
         if "trigger" not in own:
             raise BadInput(f"{kind.__name__} has no trigger; take sparq or squarm, or leave --trigger out.")
@@ -109,7 +111,7 @@ def applied(method: Algorithm, settings: Settings) -> Algorithm:
         for flag in (name for name, value in asked.items() if value is not None):
             raise BadInput(f"{flag} belongs to a compressed exchange; say how it is compressed, as in --compress sign.")
         return method
-    if isinstance(method, Cooperative) and isinstance(method.by, Compressed):
+    if isinstance(method, Cooperative) and isinstance(method.by, Compressed | Copies):
         return method
     if not isinstance(method, Cooperative) or not compressible(method):
         name = type(method).__name__

@@ -23,9 +23,10 @@ from covey.cli.adapt import Adapt, adapt
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
 from covey.cli.settings import Compare, Run, from_kept
+from covey.cli.theory import Theory, theory
 from covey.errors import BadInput, CoveyError, UnknownName
 
-Command = Run | Compare | Adapt | Demo | Report | List
+Command = Run | Compare | Adapt | Demo | Report | Theory | List
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,13 +67,15 @@ def _obey(command: Command, console: Console) -> None:
             demo(command, console)
         case Report():
             commands.report(command, console)
+        case Theory():
+            theory(command, console)
         case List():
             commands.say(command, console)
 
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, Theory, List)}
     if arguments and not arguments[0].startswith("-") and arguments[0] not in named:
         raise UnknownName("command", arguments[0], named)
     earlier = _earlier(arguments)

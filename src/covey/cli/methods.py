@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from covey import algorithms
@@ -45,7 +45,25 @@ def build(name: str, settings: Settings) -> Algorithm:
     for field in (one.name for one in fields(kind) if is_phase(hints[one.name])):
         if hints[field] is SGD or _has_own_flags(settings):  # a phase that may be missing is then like the other
             values[field] = _phase(kind, settings, field, on)
-    return compression.applied(kind(**(compression.fields_of(kind, settings) | values)), settings)
+    values = compression.fields_of(kind, settings) | _plain(settings, own) | values
+    missing = [one.name for one in fields(kind) if one.init and one.name not in values and _required(one)]
+    if missing:
+        wanted = " ".join(f"--with {name}=…" for name in missing)
+        raise BadInput(f"{kind.__name__} needs {wanted}; see the table in docs/tasks.md.")
+    return compression.applied(kind(**values), settings)
+
+
+def _plain(settings: Settings, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of local work that a method has as fields of its own, rather than in a phase."""
+    s = settings
+    if "lr" in own and s.epochs is not None:
+        raise BadInput("A method that takes --lr by itself counts --steps, not --epochs.")
+    plain = {"lr": s.lr, "batch": s.batch or None} | ({} if s.steps is None else {"steps": s.steps})
+    return {name: value for name, value in plain.items() if name in own}
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def extras(settings: Settings) -> dict[str, str]:
@@ -128,7 +146,8 @@ def _part(text: str, base: type, where: str) -> Any:
     name, *rest = text.split(":")
     package = sys.modules[base.__module__.rpartition(".")[0]]
     classes = [getattr(package, one) for one in getattr(package, "__all__", ())]
-    fitting = {c.__name__.lower(): c for c in classes if issubclass(c, base) and not inspect.isabstract(c)}
+    kinds = [c for c in classes if isinstance(c, type) and issubclass(c, base) and not inspect.isabstract(c)]
+    fitting = {c.__name__.lower(): c for c in kinds}
     if name.lower() not in fitting:
         raise UnknownName(base.__name__.lower(), name, fitting)
     kind = fitting[name.lower()]

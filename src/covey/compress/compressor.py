@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,7 +19,9 @@ _TRIED = 1 << 16
 
 @dataclass(frozen=True)
 class Compressor(ABC):
-    """Frozen configuration; draws only from the keys that it is given."""
+    """Frozen configuration; draws only from the keys that it is given, and only if it `draws`."""
+
+    draws: ClassVar[bool] = False
 
     @abstractmethod
     def form(self, x: Tensor, keys: Tensor) -> Form:
@@ -70,11 +73,12 @@ class Compressor(ABC):
         rows, d = x.shape
         tensors = [slice(0, d)] if tensors is None or self.whole else tensors
         keys = torch.zeros(rows, dtype=torch.int64) if keys is None else keys
-        said = torch.ones(rows, 1, dtype=torch.bool) if send is None else send.cpu().view(rows, -1)
-        said = said.expand(rows, len(tensors))
+        if send is None:
+            return self._of_all(x, keys, tensors)
+        said = send.cpu().view(rows, -1).expand(rows, len(tensors))
         speakers = said.any(1).nonzero()[:, 0]
         speaking = x if len(speakers) == rows else x[speakers.to(x.device)]
-        forms = tuple(self.form(speaking[:, part], key(keys[speakers], i)) for i, part in enumerate(tensors))
+        forms = self._forms(speaking, keys[speakers], tensors)
         formula, encoded = torch.zeros(rows, dtype=torch.float64), torch.zeros(rows, dtype=torch.float64)
         for i, (form, part) in enumerate(zip(forms, tensors, strict=True)):
             formula += self.formula(part.stop - part.start) * said[:, i]
@@ -82,12 +86,32 @@ class Compressor(ABC):
         content = content_of(forms, tensors, speakers.to(x.device), said[speakers].to(x.device), x)
         return Message(content, formula, encoded, forms, tuple(tensors), said)
 
+    def _of_all(self, x: Tensor, keys: Tensor, tensors: list[slice]) -> Message:
+        """Everybody says something of everything: the same numbers, and less to look up."""
+        forms = self._forms(x, keys, tensors)
+        bits = sum(self.formula(part.stop - part.start) for part in tensors)
+        encoded = 8.0 * sum(form.size().double() for form in forms)
+        assert isinstance(encoded, Tensor)
+        content = content_of(forms, tensors, torch.arange(len(x), device=x.device), None, x)
+        formula = torch.full((len(x),), float(bits), dtype=torch.float64)
+        said = torch.ones((len(x), 1), dtype=torch.bool).expand(-1, len(tensors))
+        return Message(content, formula, encoded, forms, tuple(tensors), said)
+
+    def _forms(self, x: Tensor, keys: Tensor, tensors: list[slice]) -> tuple[Form, ...]:
+        if not self.draws:
+            return tuple(self.form(x[:, part], keys) for part in tensors)
+        return tuple(self.form(x[:, part], key(keys, i)) for i, part in enumerate(tensors))
+
 
 @dataclass(frozen=True)
 class Whole(Compressor):
     """Another compressor over the whole vector in the place of each tensor: one scale, one choice, for all of it."""
 
     inner: Compressor
+
+    @property
+    def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.inner.draws
 
     def form(self, x: Tensor, keys: Tensor) -> Form:
         return self.inner.form(x, keys)
@@ -113,10 +137,12 @@ class Whole(Compressor):
         self.inner.require_fits(d)
 
 
-def content_of(forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor, x: Tensor) -> Tensor | Sparse:
+def content_of(
+    forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor | None, x: Tensor
+) -> Tensor | Sparse:
     """The decoded payload of those who speak; of x only the shape and the type count."""
     values = [form.inner.values() if isinstance(form, Chosen) else form.values() for form in forms]
-    if not bool(said.all()):
+    if said is not None and not bool(said.all()):
         values = [torch.where(said[:, i : i + 1], value, 0.0) for i, value in enumerate(values)]
     if all(isinstance(form, Chosen) for form in forms):
         places = [

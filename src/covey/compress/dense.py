@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -56,6 +56,8 @@ class Sign(Compressor):
 @dataclass(frozen=True)
 class QSGD(Compressor):
     """Random rounding to `levels` steps of the norm."""
+
+    draws: ClassVar[bool] = True
 
     levels: int
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -90,6 +91,8 @@ class TopK(Compressor):
 class RandK(TopK):
     """k of them at random."""
 
+    draws: ClassVar[bool] = True
+
     def choose(self, x: Tensor, keys: Tensor) -> Tensor:
         draw = uniform(keys.to(x.device), x.shape[1])
         return draw.topk(self.count(x.shape[1]), dim=1).indices.sort(dim=1).values
@@ -112,6 +115,8 @@ class SignTopK(TopK):
 @dataclass(frozen=True)
 class QTopK(TopK):
     """The k largest, each rounded at random to one of `levels` steps."""
+
+    draws: ClassVar[bool] = True
 
     levels: int = 15
 

@@ -66,7 +66,7 @@ class Looker:
             said, asked = peers.state["spoke"].double().sum(0).tolist()
             entry["spoke"] = said / max(1.0, asked)
         entry["bits"] = self._link.traffic.as_dict()
-        return entry
+        return entry | self._algorithm.report(peers, self._link)
 
     def _judge(self, point: str, rows: Tensor) -> dict[str, Any]:
         task = self._peers.task

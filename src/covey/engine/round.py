@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -28,6 +29,8 @@ def play(algorithm: Algorithm, peers: Peers, link: Link, t: int) -> Iterator[Poi
 
 def _require_finite(peers: Peers, t: int) -> None:
     for phase, losses in peers.losses.items():
+        if peers.everybody and math.isfinite(float(losses.sum())):  # the usual case, at the cost of one sum
+            continue
         wrong = (~losses.isfinite() & peers.active).nonzero()[:, 0]
         if len(wrong):
             peer = int(peers.ids[wrong[0]])

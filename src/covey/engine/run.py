@@ -93,7 +93,9 @@ class Run:
         out |= {name: self.history[-1][name] for name in ("gamma", "spoke") if name in self.history[-1]}
         out["bits"] = self.traffic.as_dict()
         out["seconds"] = self.history[-1]["seconds"]
-        out["notes"] = list(run["notes"])
+        if "constraints" in self.history[-1]:
+            out["constraints"] = self.history[-1]["constraints"]
+        out["notes"] = [*run["notes"], *self.history[-1].get("notes", ())]
         out["versions"] = versions()
         return out
 

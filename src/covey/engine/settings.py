@@ -42,7 +42,7 @@ def described(value: Any) -> Any:
 def identity(settings: Settings, task: Task, graph: Graph) -> dict[str, Any]:
     """What must not change between a stop and a resume: everything but how long and how closely to look."""
     free = {"rounds", "evaluate_every", "target", "notes", "device", "pace", "theory", "gradient_below",
-            "similarity"}  # fmt: skip
+            "similarity", "lambda2"}  # fmt: skip
     run = {f"run.{k}": v for k, v in settings["run"].items() if k not in free}
     parts = {f"{part}.{k}": v for part in ("graph", "task") for k, v in settings[part].items()}
     exact = {"graph.weights": graph.fingerprint, "task.digest": task.digest()}

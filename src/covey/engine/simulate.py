@@ -142,6 +142,9 @@ class _Simulation:
         }, command)  # fmt: skip
         self.looker = Looker(algorithm, self.peers, self.link)
         self.theory = Theory(algorithm, self.peers) if self.settings["run"]["theory"] else None
+        if self.theory is not None:  # |λ₂| of W, or for a graph that changes what it comes to in the mean square
+            gap = next(v for name, v in graph.describe().items() if name.startswith("spectral_gap"))
+            self.settings["run"]["lambda2"] = 1.0 - float(gap or 0.0)
         self.history: list[Entry] = []
         self.first_round = 0
 

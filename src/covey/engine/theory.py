@@ -3,7 +3,7 @@
     before training    (φ̄(k), θ(k)) and the consensus error are noted; no gradient is taken yet, for the first one
                        measures the pace, and that belongs to the method's own batches
     after training     M(k), for methods that train head and body in turn
-    after exchange     the gradient at the mean model, with every peer's own head
+    after exchange     the gradient and the objective at the mean model, with every peer's own head
 
 It costs one to three passes over all training data per look and changes nothing that training sees. A model with
 BatchNorm or dropout is differentiated as it is trained: with the statistics of the batch, with units dropped.
@@ -53,16 +53,16 @@ class Theory:
             return {}
         point = self._start.point
         after, found = self._last or (None, None)
-        start = found if found is not None and after == self._peers.round else self._squares(point)
+        start = found if found is not None and after == self._peers.round else self._squares(point)[0]
         personal = self._peers.task.layout.personal
         point[:, personal] = self._models()[:, personal]
         noted, self._start = self._start, None
-        return deprl_m(start, self._squares(point), noted.ratio, noted.consensus)
+        return deprl_m(start, self._squares(point)[0], noted.ratio, noted.consensus)
 
     def mixed(self) -> dict[str, float]:
-        found = self._squares(self._at_mean(self._models()))
+        found, objective = self._squares(self._at_mean(self._models()))
         self._last = self._peers.round, found
-        return {"gradient": found.gradient, "shared": found.shared, "heads": found.heads}
+        return {"gradient": found.gradient, "shared": found.shared, "heads": found.heads, "objective": objective}
 
     def _models(self) -> Tensor:
         return next(self._algorithm.models(self._peers))[1]
@@ -72,10 +72,12 @@ class Theory:
         point[:, shared] = rows[:, shared].mean(0)
         return point
 
-    def _squares(self, point: Tensor) -> Squares:
+    def _squares(self, point: Tensor) -> tuple[Squares, float]:
+        """And the mean over peers of F_i."""
         layout = self._peers.task.layout
-        gradients = self._peers.grad(rows=point, purpose="theory")
-        return Squares.of(gradients[:, layout.trained("shared")], gradients[:, layout.trained("personal")])
+        gradients, losses = self._peers.grad_and_value(rows=point, purpose="theory")
+        squares = Squares.of(gradients[:, layout.trained("shared")], gradients[:, layout.trained("personal")])
+        return squares, float(losses.double().mean())
 
 
 def _ratio(personal: SGD, shared: SGD, peers: Peers) -> float:

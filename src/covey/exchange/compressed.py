@@ -32,7 +32,7 @@ from covey.link import Link
 from covey.peers import Peers
 from covey.randomness import key
 from covey.rows import blocks
-from covey.trigger import Trigger, always
+from covey.trigger import Always, Trigger, always
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,10 @@ def compressed(
     """
     tensors = peers.tensors("shared")
     seen = tensors if trigger.per == "tensor" else [slice(0, x.shape[1])]
-    keys = key(peers.seed, "compress", peers.round, peers.ids)
+    keys = key(peers.seed, "compress", peers.round, peers.ids) if compressor.draws else torch.zeros_like(peers.ids)
     t, lr = peers.progress()
     active = peers.active.to(x.device)[:, None]
+    all_speak = isinstance(trigger, Always) and peers.everybody
     messages: list[Message] = []
     counts: list[Tensor] = []
     for rows in blocks(x):
@@ -139,7 +140,7 @@ def compressed(
         if trigger.asks:
             size = torch.stack([gap[:, part].square().sum(1) for part in seen], 1)
         send = trigger(size, peers.round, t[rows], lr[rows]) & active[rows]
-        messages.append(compressor(gap, keys[rows], tensors=tensors, send=send))
+        messages.append(compressor(gap, keys[rows], tensors=tensors, send=None if all_speak else send))
         counts.append(torch.cat([send.sum(1, keepdim=True), active[rows] * len(seen)], 1))
     peers.state["spoke"] = peers.state["spoke"] + torch.cat(counts)
     message = Message.joined(messages)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -33,6 +34,18 @@ class Round:
     active: Tensor  # bool [n], who takes part: trains, changes state
     hub: bool = False  # those who take part exchange with a server (one message up, one down each), not with each other
 
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Receiver and sender of every edge between two peers."""
+        receiver, sender, _ = self.weights.entries()
+        other = receiver != sender
+        return receiver[other], sender[other]
+
+    @cached_property
+    def copies(self) -> Tensor:
+        """How often each peer's message is sent, float64 [n]: once to a server, or to each who hears it."""
+        return (self.active if self.hub else self.out_degree()).double()
+
     def out_degree(self) -> Tensor:
         """How many others each peer sends to, int64 [n]; 0 in a hub round."""
         return self._degree(1)
@@ -48,8 +61,7 @@ class Round:
         if isinstance(self.weights, SameRow):  # without writing down its n x n entries
             heard = (self.weights.row != 0).long()
             return heard * (n - 1) if side == 1 else heard.sum() - heard
-        ends = self.weights.entries()
-        return torch.bincount(ends[side][ends[0] != ends[1]], minlength=n)
+        return torch.bincount(self.ends[side], minlength=n)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -83,13 +83,8 @@ class Evaluator:
         losses = torch.full((len(rows),), math.nan, dtype=torch.float64)
         for size in data.counts.unique().tolist():
             for who in (data.counts == size).nonzero()[:, 0].split(max(1, self._pace.chunk)):
-                batch = data.everything(who)
                 parameters, statistics = views(rows[who], self._parameters), views(rows[who], self._statistics)
-                if len(who) > 1:
-                    value = vmap(self._task.loss_at)(parameters, statistics, batch, keys[who])[0]
-                else:
-                    own, kept = ({n: v[0] for n, v in part.items()} for part in (parameters, statistics))
-                    value = self._task.loss_at(own, kept, tuple(part[0] for part in batch), keys[who[0]])[0]
+                value = self._task.objectives_at(parameters, statistics, data.everything(who), keys[who])
                 losses[who] = value.double().cpu()
         return Scores({"loss": losses})
 

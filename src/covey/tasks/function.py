@@ -1,4 +1,4 @@
-"""A task given as loss(params, batch) for one peer."""
+"""A task given as loss(params, batch) for one peer: a torch function, or a black box that has values only."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ class PeerRows:
 
     def __init__(self, arrays: tuple[Tensor, ...]) -> None:
         self.arrays = arrays
+        samples = arrays[0].shape[1] if arrays[0].dim() > 1 else 1
+        self.counts = torch.full((len(arrays[0]),), samples)
 
     def __len__(self) -> int:
         return len(self.arrays[0])
-
-    @property
-    def counts(self) -> Tensor:
-        samples = self.arrays[0].shape[1] if self.arrays[0].dim() > 1 else 1
-        return torch.full((len(self),), samples)
 
     def everything(self, rows: Tensor) -> Batch:
         return tuple(a[rows] for a in self.arrays)
@@ -54,7 +51,10 @@ class FunctionTask(Task):
         data: Tensor | tuple[Tensor, ...],
         personal: str | Sequence[str],
         start: Mapping[str, Tensor] | None,
+        sample: Callable[[Any, Tensor], Any] | None = None,
+        objective: Callable[[dict[str, Tensor], Any], Tensor] | None = None,
     ) -> None:
+        self._sample, self._objective, self.keyed = sample, objective, sample is not None
         self._single = isinstance(data, Tensor)
         arrays = (data,) if isinstance(data, Tensor) else tuple(data)
         if not arrays or any(len(a) != len(arrays[0]) for a in arrays):
@@ -84,10 +84,23 @@ class FunctionTask(Task):
         return rows.to(self._rows.arrays[0].device)
 
     def _unwrap(self, batch: Batch) -> Any:
-        return batch[0] if self._single else batch
+        return batch[0] if len(batch) == 1 and (self._single or self._sample is not None) else batch
 
     def loss_at(self, parameters: Named, statistics: Named, batch: Batch, key: Tensor) -> tuple[Tensor, Named]:
         return self._loss(dict(parameters), self._unwrap(batch)), statistics
+
+    def objectives_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        if self._objective is None:
+            return self.losses_at(parameters, statistics, self.drawn(batch, keys), keys)
+        judge = copy.copy(self)
+        judge._loss = self._objective
+        return judge.losses_at(parameters, statistics, batch, keys)
+
+    def drawn(self, own: Batch, keys: Tensor) -> Batch:
+        if self._sample is None:
+            return own
+        batch = self._sample(self._unwrap(own), keys)
+        return (batch,) if isinstance(batch, Tensor) else tuple(batch)
 
     def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
         named = dict(parameters)
@@ -95,7 +108,8 @@ class FunctionTask(Task):
 
     def digest(self) -> str:
         loss = self._loss.loss if isinstance(self._loss, _MeanLoss) else self._loss
-        return digest(loss, *self._params.values(), *self._start.values(), *self._rows.arrays)
+        functions = [f for f in (loss, self._sample, self._objective) if f is not None]
+        return digest(*functions, *self._params.values(), *self._start.values(), *self._rows.arrays)
 
     def whole(self) -> Task:
         task = copy.copy(self)
@@ -130,3 +144,23 @@ class _MeanLoss:
 
     def __call__(self, params: dict[str, Tensor], several: Any) -> Tensor:
         return vmap(self.loss, in_dims=(None, 0))(params, several).mean()
+
+
+class BlackBoxTask(FunctionTask):
+    """See `Task.from_blackbox`."""
+
+    differentiable = False
+
+    def losses_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        named = {name: value.detach().cpu().numpy() for name, value in parameters.items()}
+        arrays = [part.cpu().numpy() for part in batch]
+        values: list[float] = []
+        for peer in range(len(keys)):
+            own = {name: value[peer] for name, value in named.items()}
+            value = self._loss(own, self._unwrap(tuple(array[peer] for array in arrays)))
+            try:
+                values.append(float(value))
+            except (TypeError, ValueError):
+                raise BadInput(f"A black box must return a number; it returned {value!r:.60}.") from None
+        first = next(iter(parameters.values()))
+        return torch.tensor(values, dtype=first.dtype, device=first.device)

@@ -218,6 +218,12 @@ class ModuleTask(Task):
         task._data = self._data.centralised()
         return task
 
+    def with_statistics_at_home(self) -> Task:
+        task = copy.copy(self)
+        task._statistics = "personal"
+        task.layout = task._make_layout()
+        return task
+
     def select(self, ids: Tensor) -> Task:
         task = copy.copy(self)
         task._data = self._data.select(ids)

@@ -6,12 +6,15 @@ A task gives the loss in two forms, because each is fastest somewhere: as a pure
 
 from __future__ import annotations
 
+import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import vmap
 
 from covey.errors import BadInput
 from covey.rows import Layout
@@ -45,7 +48,9 @@ class Task(ABC):
     layout: Layout
     metrics: Mapping[str, Metric] = {}
     seeded = False  # True: the forward pass reads torch's generator, which is then seeded per peer and step
-    keyed = False  # True: the forward pass uses the key it is given (dropout, or `seeded`)
+    keyed = False  # True: the loss uses the key it is given (dropout, `seeded`, samples drawn, directions)
+    differentiable = True  # False: the loss is a black box, and there is no gradient but an estimate
+    probe: float | None = None  # ζ: gradients are estimated from two values (`probed`); None: autograd
     smallest_batch = 1
     loss_per_sample: Metric | None = None  # the loss of each sample on its own, where the loss is their mean
     why_alone: str | None = None  # set where peers cannot be stacked, with the reason
@@ -71,6 +76,30 @@ class Task(ABC):
     @abstractmethod
     def bind(self, parameters: Named, statistics: Named) -> Callable[[Batch, Tensor], Tensor]:
         """A function batch, key -> loss that reads `parameters` and changes `statistics` in place."""
+
+    def losses_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        """The loss of each of several peers: everything with a row per peer."""
+        if len(keys) > 1:
+            return vmap(self.loss_at)(parameters, statistics, batch, keys)[0]
+        own, kept = ({name: value[0] for name, value in part.items()} for part in (parameters, statistics))
+        return self.loss_at(own, kept, tuple(part[0] for part in batch), keys[0])[0][None]
+
+    def objectives_at(self, parameters: Named, statistics: Named, batch: Batch, keys: Tensor) -> Tensor:
+        """What looks report of each of several peers: the loss, unless the task has something better."""
+        return self.losses_at(parameters, statistics, batch, keys)
+
+    def drawn(self, own: Batch, keys: Tensor) -> Batch:
+        """The batches of this step, made of what the peers own: the same, unless the task draws samples."""
+        return own
+
+    def probed(self, zeta: float) -> Task:
+        """The task with gradients estimated from two values of the loss, at x ± ζu with u uniform on the sphere:
+        (d / 2ζ) (f(x + ζu; ξ) − f(x − ζu; ξ)) u, the same ξ in both. It is all that can be had of a black box."""
+        if not 0 < zeta < math.inf:
+            raise BadInput(f"zeta={zeta} is no distance between two points; use a number above 0, such as 1e-4.")
+        task = copy.copy(self)
+        task.probe, task.keyed = zeta, True
+        return task
 
     def predict_at(self, parameters: Named, statistics: Named, x: Tensor) -> Tensor:
         """What one peer's model predicts, in evaluation mode."""
@@ -103,6 +132,10 @@ class Task(ABC):
     @abstractmethod
     def whole(self) -> Task:
         """The same task with every parameter shared."""
+
+    def with_statistics_at_home(self) -> Task:
+        """The same task with BatchNorm's running statistics personal everywhere."""
+        return self
 
     @abstractmethod
     def centralised(self) -> Task:
@@ -149,13 +182,35 @@ class Task(ABC):
         data: Tensor | tuple[Tensor, ...],
         personal: str | Sequence[str] = (),
         start: Mapping[str, Tensor] | None = None,
+        sample: Callable[[Any, Tensor], Any] | None = None,
+        objective: Callable[[dict[str, Tensor], Any], Tensor] | None = None,
     ) -> Task:
         """A task with loss(params, batch) -> scalar for one peer.
 
         data: a tensor, or a tuple of tensors, with a row per peer; `batch` is that peer's whole row, or, under
         SGD(batch=…), some entries of its first axis. start: named tensors with a row per peer, where the first
-        values differ between peers.
+        values differ between peers. sample(rows of the data, keys [m]) -> batches with a row per peer: a fresh ξ for
+        every step, drawn from the keys (`covey.randomness`). objective(params, own row) -> scalar: what looks report
+        in the place of the loss, such as its expectation.
         """
         from covey.tasks.function import FunctionTask
 
-        return FunctionTask(loss, params, data, personal, start)
+        return FunctionTask(loss, params, data, personal, start, sample, objective)
+
+    @staticmethod
+    def from_blackbox(
+        loss: Callable[[dict[str, Any], Any], Any],
+        params: Mapping[str, Tensor],
+        data: Tensor | tuple[Tensor, ...],
+        personal: str | Sequence[str] = (),
+        start: Mapping[str, Tensor] | None = None,
+        sample: Callable[[Any, Tensor], Any] | None = None,
+    ) -> Task:
+        """A task whose loss(params, batch) -> number is no torch: a simulator, a measurement, another library.
+
+        `params` and `batch` come as numpy arrays, everything else as in `from_function`. It has values and no
+        gradient: for `SaddlePoint(feedback="bandit", zeta=…)`, or for any method on `task.probed(zeta)`.
+        """
+        from covey.tasks.function import BlackBoxTask
+
+        return BlackBoxTask(loss, params, data, personal, start, sample, None)

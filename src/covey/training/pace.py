@@ -41,6 +41,8 @@ def measure(task: Task, rows: Tensor, batch: int | None, wanted: Pace | None = N
     alone = Pace.fixed(1)
     if len(rows) == 1 or wanted == alone:
         return alone
+    if not task.differentiable:  # its values are asked for one after the other anyhow
+        return wanted or Pace.fixed(len(rows))
     if task.why_alone is not None:
         warnings.warn(f"Peers are worked on one at a time: {task.why_alone}.", stacklevel=2)
         return alone
@@ -71,7 +73,8 @@ class _Examples:
         data = self.task.train
         positions = torch.arange(self.size).expand(m, -1)
         batch = data.everything(who) if self.whole else data.pooled(data.locate(who[:, None], positions))
-        return self.rows[:m].clone(), batch, torch.arange(m, device=self.rows.device)
+        keys = torch.arange(m, device=self.rows.device)
+        return self.rows[:m].clone(), self.task.drawn(batch, keys), keys
 
 
 def _stacking_fails(task: Task, rows: Tensor, examples: _Examples) -> str | None:
