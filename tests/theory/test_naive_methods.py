@@ -37,8 +37,8 @@ HALF = server(N, 0.5, seed=3)
 
 @cache
 def digits() -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]:
-    """17 to 25 digits of a few classes each; flat, in float64. With a little noise: pixels that are alike in a whole batch
-    have equal gradients, and rounding would decide which of them Dis-PFL takes."""
+    """17 to 25 digits of a few classes each; flat, in float64. With a little noise: pixels that are alike in a whole
+    batch have equal gradients, and rounding would decide which of them Dis-PFL takes."""
     data, parts = covey.data.load("digits", peers=N, partition="dirichlet:0.5", seed=5, samples=25), []
     for peer in range(N):
         (x, y), (x_test, y_test) = data.train.of(peer), data.test.of(peer)
