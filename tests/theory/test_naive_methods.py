@@ -20,6 +20,7 @@ from covey.algorithms import Algorithm, DePRL, DFedAlt, DFedPGP, DisPFL, Ditto, 
 from covey.graphs import Graph, from_matrix, ring, server
 from theory import naive_methods as naive
 from theory.naive_methods import ALL, Given, Model
+from theory.problems import random
 from theory.recorded import recorded
 from theory.rounds import Rounds
 
@@ -36,12 +37,14 @@ HALF = server(N, 0.5, seed=3)
 
 @cache
 def digits() -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]:
-    """17 to 25 digits of a few classes each; flat, in float64."""
+    """17 to 25 digits of a few classes each; flat, in float64. With a little noise: pixels that are alike in a whole
+    batch have equal gradients, and rounding would decide which of them Dis-PFL takes."""
     data, parts = covey.data.load("digits", peers=N, partition="dirichlet:0.5", seed=5, samples=25), []
     for peer in range(N):
         (x, y), (x_test, y_test) = data.train.of(peer), data.test.of(peer)
         kept = 17 + peer % 9
-        parts.append((x[:kept].flatten(1).double(), y[:kept], x_test.flatten(1).double(), y_test))
+        noisy = x[:kept].flatten(1).double() + 0.05 * random(kept, 64, seed=peer)
+        parts.append((noisy, y[:kept], x_test.flatten(1).double(), y_test))
     return tuple(parts)
 
 

@@ -47,7 +47,7 @@ class D2(Algorithm):
         return task.whole()
 
     def start(self, peers: Peers, link: Link) -> None:
-        if not self.lazy and link.graph.fixed and 1 - link.graph.gaps()[1] <= -1 / 3 + 1e-9:
+        if not self.lazy and link.graph.fixed and link.graph.least() <= -1 / 3 + 1e-9:
             raise UnsoundGraph(
                 f"D2(lazy=False) diverges where an eigenvalue of W is −1/3 or less, as on '{link.graph.name}'; "
                 "use lazy=True."

@@ -12,7 +12,6 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from covey.compress.sparse import largest
 from covey.randomness import key, uniform
 from covey.rows import Field
 
@@ -39,7 +38,7 @@ def drawn(fields: Collection[Field], density: float, width: int, keys: Tensor) -
     mask = torch.ones(len(keys), width, dtype=torch.bool, device=keys.device)
     for place, (field, kept) in enumerate(zip(fields, erk(fields, density), strict=True)):
         size = field.columns.stop - field.columns.start
-        chosen = largest(uniform(key(keys, place), size), kept)
+        chosen = _smallest(uniform(key(keys, place), size), kept)
         mask[:, field.columns] = torch.zeros_like(mask[:, field.columns]).scatter_(1, chosen, True)
     return mask
 
@@ -53,7 +52,12 @@ def renewed(mask: Tensor, fields: Collection[Field], weight: Tensor, score: Tens
         kept = int(own[0].sum())
         moved = min(int(share * kept), own.shape[1] - kept)
         if moved:
-            weakest = largest((-weight[:, part].abs()).masked_fill(~own, -math.inf), moved)
-            best = largest(score[:, part].masked_fill(own, -math.inf), moved)
+            weakest = _smallest(weight[:, part].abs().masked_fill(~own, math.inf), moved)
+            best = _smallest((-score[:, part]).masked_fill(own, math.inf), moved)
             mask[:, part] = own.scatter(1, weakest, False).scatter(1, best, True)
     return mask
+
+
+def _smallest(value: Tensor, count: int) -> Tensor:
+    """Positions of the smallest numbers of each row; of equal ones the first, whatever the machine."""
+    return torch.sort(value, dim=1, stable=True).indices[:, :count]
