@@ -8,9 +8,10 @@ of thumb `usual` comes from a sweep over compressors and graphs (`python -m benc
 with a, the share of the energy of normal numbers that the compressor keeps, and δ, the graph's spectral gap. "auto"
 begins there and watches what is not yet said, e = x − x̂, beside d = Σ_j w_ij x̂_j − x̂_i, by which x is drawn:
 
-    Σ ‖e‖² < ¼ Σ ‖d‖²                              neighbours know where x is: γ may grow
-    Σ ⟨d, e⟩ > ¾ Σ ‖d‖² and Σ ‖e‖² > 2½ Σ ‖d‖²     x has gone most of d further than anybody knows, and is drawn still:
-                                                   it overshoots, and γ must shrink
+    Σ ‖e‖² < ¼ Σ ‖d‖²        neighbours know where x is: γ may grow
+    Σ ⟨d, e⟩ > ¾ Σ ‖d‖²      x has gone most of d further than anybody knows, and is drawn still. Where Σ ‖d‖² does not
+                             fall from window to window, it overshoots, and γ must shrink; where that rises by half,
+                             0.4 in the place of ¾ is enough
 
 The best γ of the sweep, and of learning from unlike and from noisy data, lies between the two.
 
@@ -84,7 +85,7 @@ def watch(peers: Peers, link: Link) -> None:
     window = max(_SHORTEST, link.graph.width(), math.ceil(1.0 / float(peers.state["gamma"][0])))
     peers.state["window"] = torch.full((len(peers), 1), window, dtype=torch.int64)
     peers.state["least"] = peers.state["gamma"] * _FLOOR
-    peers.state["lead"] = peers.rows.new_zeros(len(peers), 3)  # the three sums over this window
+    peers.state["lead"] = peers.rows.new_zeros(len(peers), 4)  # the sums over this window, and Σ ‖d‖² over the last
     peers.state["flags"] = peers.rows.new_zeros(len(peers), _CASES)  # seen in the last window, as known here
 
 
@@ -105,7 +106,7 @@ def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
     heard  [rows, 3]  Σ_j w_ij flags_j
     """
     state = peers.state
-    state["lead"] = state["lead"] + leads
+    state["lead"] = state["lead"] + torch.nn.functional.pad(leads, (0, 1))
     state["flags"] = ((heard > 0) | (state["flags"] > 0)).to(heard)  # also where nobody gives weight to itself
     if (peers.round + 1) % int(state["window"][0]):
         return
@@ -114,9 +115,10 @@ def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
     factor = torch.where(seen[:, :1], _GROW, torch.where(seen[:, -1:], _SHRINK, 1.0))
     factor = torch.where(alone, factor, 1.0)
     state["gamma"] = (state["gamma"] * factor).clamp(max=1.0).maximum(state["least"])
-    ahead, drawn_by, left = state["lead"].unbind(1)
+    ahead, drawn_by, left, before = state["lead"].unbind(1)
     small = left < 0.25 * drawn_by
-    large = (ahead > 0.75 * drawn_by) & (left > 2.5 * drawn_by)
-    flags = torch.stack([small, ~small & ~large, large], 1)
-    state["flags"] = torch.where(factor == 1.0, flags, False).to(heard)  # sums of another γ say nothing of this one
-    state["lead"] = torch.zeros_like(state["lead"])
+    large = (ahead > 0.75 * drawn_by) & (drawn_by > 0.9 * before)
+    large |= (ahead > 0.4 * drawn_by) & (drawn_by > 1.5 * before)
+    case = torch.stack([small, ~small & ~large, large], 1)
+    state["flags"] = torch.where(factor == 1.0, case, False).to(heard)  # sums of another γ say nothing of this one
+    state["lead"] = torch.nn.functional.pad(drawn_by[:, None], (3, 0))
