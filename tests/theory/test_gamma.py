@@ -67,7 +67,7 @@ def test_the_share_of_energy_that_is_kept(compressor: compress.Compressor, keeps
 
 @pytest.mark.parametrize(("start", "grows"), [(0.2, True), (4.0, False)])
 def test_a_gamma_that_begins_wrong_is_mended(start: float, grows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begun at a fifth of the rule of thumb it grows; at four times, where peers run away from each other, it shrinks."""
+    """Begun at a fifth of the rule of thumb it grows; at four times, where peers run apart, it shrinks."""
     usual = gamma.usual
     monkeypatch.setattr(gamma, "usual", lambda *given: min(1.0, start * usual(*given)))
     task = noisy_quadratic(3 * spread_samples(8, 20, 80) + 3 * random(8, 1, 80))

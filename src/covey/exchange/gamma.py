@@ -112,8 +112,8 @@ def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
         return
     seen = state["flags"] > 0  # nothing at the end of the first window: nobody has said anything yet
     alone = seen.sum(1, keepdim=True) == 1
-    factor = torch.where(seen[:, :1], _GROW, torch.where(seen[:, -1:], _SHRINK, 1.0))
-    factor = torch.where(alone, factor, 1.0)
+    factor = torch.where(alone & seen[:, :1], heard.new_tensor(_GROW), 1.0)
+    factor = torch.where(alone & seen[:, -1:], heard.new_tensor(_SHRINK), factor)
     state["gamma"] = (state["gamma"] * factor).clamp(max=1.0).maximum(state["least"])
     ahead, drawn_by, left, before = state["lead"].unbind(1)
     small = left < 0.25 * drawn_by
