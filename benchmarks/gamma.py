@@ -33,7 +33,7 @@ from covey.peers import Peers
 from covey.training.pace import Pace
 
 Reached = Callable[[Tensor], bool]  # of the models [peers, width]
-FACTORS = (0.125, 0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0)  # of the usual γ
+FACTORS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4)  # of the usual γ
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def one_digit_each(seed: int, goal: float = 0.6) -> tuple[Task, Reached]:
         return F.cross_entropy(batch[0] @ p["w"], batch[1])
 
     def reached(models: Tensor) -> bool:
-        guess = torch.einsum("sd,pdc->psc", x, models.view(10, 64, 10)).argmax(2)
-        return float((guess == y).double().mean()) >= goal
+        guess = torch.einsum("sd,pdc->psc", x[::3], models.view(10, 64, 10)).argmax(2)
+        return float((guess == y[::3]).double().mean()) >= goal
 
     return Task.from_function(loss, {"w": torch.zeros(64, 10)}, data), reached
 
@@ -132,10 +132,10 @@ PROBLEMS = (
     Problem("agreement, ring(16), TopK 5 %", DFedAvg(REST, by=Compressed(TopK(0.05))), graphs.ring(16),
             lambda seed: agreement(16, 500, seed), 1200),
     Problem("a digit each, erdos_renyi(10, 0.4), SignTopK 5 %", LEARNING, graphs.erdos_renyi(10, 0.4, seed=1),
-            one_digit_each, 600),
+            one_digit_each, 300),
     Problem("noisy mean, directed(12, 3), TopK 5 %", SGP(SGD(0.01, batch=1), by=CompressedPush(TopK(0.05))),
             graphs.fixed(graphs.random_directed(12, 3, seed=1)), lambda seed: noisy_mean(12, 300, seed), 600),
-    Problem("a digit each, ring(10), SignTopK 5 %", LEARNING, graphs.ring(10), one_digit_each, 600),
+    Problem("a digit each, ring(10), SignTopK 5 %", LEARNING, graphs.ring(10), one_digit_each, 300),
 )  # fmt: skip
 
 COMPRESSORS: dict[str, Compressor] = {
