@@ -1,11 +1,11 @@
 """The consensus step γ: the sweep from which the rule of thumb `usual` comes, and how near to the best "auto" comes.
 
-    python -m benchmarks.gamma            the three problems (minutes)
+    python -m benchmarks.gamma            the problems (minutes)
     python -m benchmarks.gamma sweep      every compressor on every graph (an hour)
 
 The sweep: peers hold a vector of normal numbers each and agree on the mean (no gradients), until their mean square
 distance from it is a hundredth of the first. γ is tried at multiples of `usual`. The three problems: the same over a
-ring; softmax regression where each of ten peers has one digit, until the mean peer's own model knows five; and
+ring; softmax regression where each of ten peers has one digit, until the mean peer's own model knows six; and
 push-sum over a directed graph with noisy gradients. Rounds are means over seeds.
 """
 
@@ -33,7 +33,7 @@ from covey.peers import Peers
 from covey.training.pace import Pace
 
 Reached = Callable[[Tensor], bool]  # of the models [peers, width]
-FACTORS = (0.125, 0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0)  # of the usual γ
+FACTORS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4)  # of the usual γ
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _digits() -> tuple[Tensor, Tensor]:
     return x.flatten(1).float() / x.max(), y
 
 
-def one_digit_each(seed: int, goal: float = 0.5) -> tuple[Task, Reached]:
+def one_digit_each(seed: int, goal: float = 0.6) -> tuple[Task, Reached]:
     """Ten peers with a digit each; done when the mean over peers of the accuracy on all digits is the goal."""
     x, y = _digits()
     x, y = x[seed::3], y[seed::3]  # other digits for another seed
@@ -109,31 +109,33 @@ def one_digit_each(seed: int, goal: float = 0.5) -> tuple[Task, Reached]:
         return F.cross_entropy(batch[0] @ p["w"], batch[1])
 
     def reached(models: Tensor) -> bool:
-        guess = torch.einsum("sd,pdc->psc", x, models.view(10, 64, 10)).argmax(2)
-        return float((guess == y).double().mean()) >= goal
+        guess = torch.einsum("sd,pdc->psc", x[::3], models.view(10, 64, 10)).argmax(2)
+        return float((guess == y[::3]).double().mean()) >= goal
 
     return Task.from_function(loss, {"w": torch.zeros(64, 10)}, data), reached
 
 
-def noisy_mean(n: int, d: int, seed: int) -> tuple[Task, Reached]:
+def noisy_mean(n: int, d: int, seed: int, share: float = 0.05) -> tuple[Task, Reached]:
     """F_i(x) = ½ mean_s ‖x − b_is‖², one sample a step; done near the mean of all b."""
     generator = torch.Generator().manual_seed(seed)
-    b = torch.randn(n, 1, d, generator=generator) + torch.randn(n, 40, d, generator=generator)
+    b = torch.randn(n, 1, d, generator=generator) + 0.5 * torch.randn(n, 40, d, generator=generator)
     best = b.mean((0, 1))
-    goal = 0.12 * float((b.mean(1) - best).square().mean())
+    goal = share * float((b.mean(1) - best).square().mean())
     task = Task.from_function(lambda p, own: 0.5 * (p["x"] - own).square().sum(-1).mean(), {"x": torch.zeros(d)}, b,
                               start={"x": b.mean(1)})  # fmt: skip
     return task, lambda models: float((models - best).square().mean()) <= goal
 
 
 REST = SGD(0.0, steps=0)
+LEARNING = DFedAvg(SGD(0.1, steps=5, batch=5), by=Compressed(SignTopK(0.05)))
 PROBLEMS = (
     Problem("agreement, ring(16), TopK 5 %", DFedAvg(REST, by=Compressed(TopK(0.05))), graphs.ring(16),
             lambda seed: agreement(16, 500, seed), 1200),
-    Problem("a digit each, ring(10), SignTopK 5 %", DFedAvg(SGD(0.1, steps=5, batch=5), by=Compressed(SignTopK(0.05))),
-            graphs.ring(10), one_digit_each, 400),
-    Problem("noisy mean, directed(12, 3), TopK 10 %", SGP(SGD(0.02, batch=1), by=CompressedPush(TopK(0.1))),
+    Problem("a digit each, erdos_renyi(10, 0.4), SignTopK 5 %", LEARNING, graphs.erdos_renyi(10, 0.4, seed=1),
+            one_digit_each, 300),
+    Problem("noisy mean, directed(12, 3), TopK 5 %", SGP(SGD(0.01, batch=1), by=CompressedPush(TopK(0.05))),
             graphs.fixed(graphs.random_directed(12, 3, seed=1)), lambda seed: noisy_mean(12, 300, seed), 600),
+    Problem("a digit each, ring(10), SignTopK 5 %", LEARNING, graphs.ring(10), one_digit_each, 300),
 )  # fmt: skip
 
 COMPRESSORS: dict[str, Compressor] = {

@@ -3,7 +3,7 @@ number of peers, whatever is compressed or kept silent.
 
 Why exactly −1. Let F_i(x) = ½ mean_s ‖x − b_is‖², each peer's samples having mean 0 and variance 1 in every coordinate,
 so that 0 is the common minimum and a mini-batch of one gives g_i = x − ξ_i, Var ξ_i = 1, independent over peers and
-steps. Gradients are affine and the exchange keeps the mean (eq. 3.9), so the mean model obeys the recursion of one peer,
+steps. Gradients are affine and the exchange keeps the mean (eq. 3.9), so the mean model obeys one peer's recursion,
 
     v̄ ← β v̄ + x̄ − ξ̄,   x̄ ← x̄ − η (x̄ − ξ̄ + β v̄),   Var ξ̄ = 1 / n,
 
@@ -71,8 +71,8 @@ def test_the_level_of_one_peer() -> None:
 
 @pytest.mark.parametrize("name", WITH)
 def test_the_stationary_error_falls_as_one_over_n(name: str) -> None:
-    """The slope to 4 of its standard errors (under 0.03 each), and the intercept as well. Coordinates are independent, so
-    their scatter gives the error of each level."""
+    """The slope to 4 of its standard errors (under 0.03 each), and the intercept as well. Coordinates are independent,
+    so their scatter gives the error of each level."""
     method, task, one = WITH[name]
     levels, errors = [], []
     for n in SIZES:

@@ -149,7 +149,8 @@ def test_every_field_of_a_run_is_explained() -> None:
     task = covey.Task.from_module(covey.models.build("mlp", data), data, personal="head")
     work = SGD(0.1, batch=5)
     for method, graph in ((algorithms.FedAvg(work), graphs.server(4, 0.5)),
-                          (algorithms.DFedPGP(work, work), graphs.random_directed(4, 2))):  # fmt: skip
+                          (algorithms.DFedPGP(work, work), graphs.random_directed(4, 2)),
+                          (algorithms.CHOCO(work, covey.compress.Sign()), graphs.ring(4))):  # fmt: skip
         folder = Path(type(method).__name__)
         covey.simulate(method, task, graph, rounds=1, out=folder, validation=0.2, target=0.5)
         written = (folder / "metrics.jsonl").read_text(), (folder / "summary.json").read_text()

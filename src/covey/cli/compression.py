@@ -34,7 +34,9 @@ def known() -> dict[str, type[Compressor]]:
 def compressor_of(text: str) -> Compressor:
     """`sign`, `topk:100`, `topk:0.01`, `qsgd:15`, `qtopk:0.01:15`; `whole:` before any of them."""
     name, *rest = text.split(":")
-    if name.lower() == "whole" and rest:
+    if name.lower() == "whole":
+        if not rest:
+            raise BadInput("--compress whole says over what; name a compressor, as in whole:sign.")
         return Whole(compressor_of(":".join(rest)))
     if name.lower() not in known():
         raise UnknownName("compressor", name, known())

@@ -144,23 +144,32 @@ def largest(x: Tensor, k: int) -> Tensor:
     d = x.shape[1]
     if k >= d:
         return torch.arange(d, device=x.device).expand(len(x), -1)
-    if x.device.type == "cpu" and len(x) and d >= _LONG and 8 * k <= d:
-        return torch.stack([_among_candidates(row.abs(), k) for row in x])
-    return _sorted_out(x.abs(), k)
+    if len(x) == 0 or d < _LONG or 8 * k > d:
+        return _sorted_out(x.abs(), k)
+    if x.device.type == "cpu":  # row by row: each stays in cache
+        return torch.cat([among_candidates(row[None].abs(), k) for row in x])
+    return among_candidates(x.abs(), k)
 
 
-def _among_candidates(size: Tensor, k: int) -> Tensor:
-    """The same for one long row: every 64th number tells a threshold that slightly more than k numbers are likely to
+def among_candidates(size: Tensor, k: int) -> Tensor:
+    """The same for long rows: every 64th number tells a threshold that slightly more than k numbers are likely to
     reach, and only those are sorted. Where fewer reach it, all are; so the answer is exact in any case."""
-    sample = size[::_STRIDE]
+    sample = size[:, ::_STRIDE]
     wanted = k / _STRIDE
     rank = math.ceil(wanted + 4.0 * math.sqrt(wanted)) + 1  # of the sample; 4 deviations: short once in 30000 times
-    if rank > len(sample):
-        return _sorted_out(size[None], k)[0]
-    candidates = (size >= sample.topk(rank).values[-1]).nonzero()[:, 0]
-    if len(candidates) <= k:
-        return candidates if len(candidates) == k else _sorted_out(size[None], k)[0]
-    return candidates[_sorted_out(size[candidates][None], k)[0]]
+    if rank > sample.shape[1]:
+        return _sorted_out(size, k)
+    row, column = (size >= sample.topk(rank, dim=1).values[:, -1:]).nonzero(as_tuple=True)
+    count = torch.bincount(row, minlength=len(size))
+    least, most = (int(value) for value in torch.aminmax(count))
+    if least < k:
+        return _sorted_out(size, k)
+    place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
+    candidates = size.new_full((len(size), max(most, k + 1)), -1.0)
+    candidates[row, place] = size[row, column]
+    columns = torch.zeros_like(candidates, dtype=torch.int64)
+    columns[row, place] = column
+    return columns.gather(1, _sorted_out(candidates, k))
 
 
 def _sorted_out(size: Tensor, k: int) -> Tensor:

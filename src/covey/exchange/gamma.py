@@ -6,22 +6,24 @@ of thumb `usual` comes from a sweep over compressors and graphs (`python -m benc
     a / (a + (1 − a) s),    s = (4 + 8δ) / 3, half of that where every number is said
 
 with a, the share of the energy of normal numbers that the compressor keeps, and δ, the graph's spectral gap. "auto"
-begins there and watches the *lead*
+begins there and watches what is not yet said, e = x − x̂, beside d = Σ_j w_ij x̂_j − x̂_i, by which x is drawn:
 
-    E = Σ ⟨d, x − x̂⟩ / Σ ‖d‖²,    d = Σ_j w_ij x̂_j − x̂_i, by which x is drawn
+    Σ ‖e‖² < ¼ Σ ‖d‖²        neighbours know where x is: γ may grow
+    Σ ⟨d, e⟩ > ¾ Σ ‖d‖²      x has gone most of d further than anybody knows, and is drawn still. Where Σ ‖d‖² does not
+                             fall from window to window, it overshoots, and γ must shrink; where that rises by half,
+                             0.4 in the place of ¾ is enough
 
-of what is not yet said over what it was drawn by. Near 0, and with Σ ‖x − x̂‖² < Σ ‖d‖², neighbours know where x is, and
-γ may grow; near 1, x has gone a whole d further than anybody knows, and is drawn still: it overshoots. At the best γ of
-the sweep E is between the two.
+The best γ of the sweep, and of learning from unlike and from noisy data, lies between the two.
 
-All must use the same γ, or the mean over peers moves. So each peer sorts its E of a window of rounds into three classes
-and says which, a bit for each; W's positive weights spread these flags to everybody within as many rounds as the graph
-is wide; then all know which classes anybody saw, and all change γ alike: only where all peers are in the same class, so
-that the noise of one E changes nothing. On a network this holds if flags arrive within their window.
+All must use the same γ, or the mean over peers moves. So each peer sorts its sums over a window of rounds into one of
+the two cases or neither, and says which, a bit for each; positive weights spread these flags to everybody within as
+many rounds as the graph is wide; then all know what anybody saw, and change γ alike: only where all saw the same case.
+On a network this holds if flags arrive within their window.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -34,9 +36,8 @@ from covey.peers import Peers
 
 Gamma = float | Literal["auto", "theory", "usual"]
 
-_KNOWN, _AHEAD = 0.35, 0.9  # E of peers whose γ is too small, and too large
-_CLASSES = 3
-_GROW, _SHRINK = 1.1, 0.8
+_CASES = 3  # γ may grow; neither; γ must shrink
+_GROW, _SHRINK = 1.2, 0.8
 _SHORTEST = 4  # rounds of a window
 _FLOOR = 0.2  # of the first γ: under a weak compressor noise alone leads, and γ would vanish
 
@@ -80,40 +81,44 @@ def first_step(gamma: Gamma, compressor: Compressor, peers: Peers, link: Link) -
 
 def watch(peers: Peers, link: Link) -> None:
     """Begin to adapt γ."""
-    window = max(_SHORTEST, link.graph.width())  # rounds in which flags reach everybody
+    # rounds in which flags reach everybody, and in which x goes the way that d shows
+    window = max(_SHORTEST, link.graph.width(), math.ceil(1.0 / float(peers.state["gamma"][0])))
     peers.state["window"] = torch.full((len(peers), 1), window, dtype=torch.int64)
     peers.state["least"] = peers.state["gamma"] * _FLOOR
-    peers.state["lead"] = peers.rows.new_zeros(len(peers), 3)  # the sums of E and Σ ‖x − x̂‖², over this window
-    peers.state["flags"] = peers.rows.new_zeros(len(peers), _CLASSES)  # seen in the last window, as known here
+    peers.state["lead"] = peers.rows.new_zeros(len(peers), 4)  # the sums over this window, and Σ ‖d‖² over the last
+    peers.state["flags"] = peers.rows.new_zeros(len(peers), _CASES)  # seen in the last window, as known here
 
 
 def flags(peers: Peers) -> Message:
-    """What a peer knows of the last window: a bit for each class, sent as a byte."""
-    bits = torch.full((len(peers),), float(_CLASSES), dtype=torch.float64)
+    """What a peer knows of the last window: a bit for each case, sent as a byte."""
+    bits = torch.full((len(peers),), float(_CASES), dtype=torch.float64)
     return Message(peers.state["flags"], bits, torch.full_like(bits, 8.0))
 
 
 def lead(drawn: Tensor, unsaid: Tensor) -> Tensor:
-    """⟨d, x − x̂⟩, ‖d‖² and ‖x − x̂‖² of each row, [rows, 3]."""
+    """⟨d, e⟩, ‖d‖² and ‖e‖² of each row, [rows, 3]."""
     return torch.stack([(drawn * unsaid).sum(1), drawn.square().sum(1), unsaid.square().sum(1)], 1)
 
 
 def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
-    """One round: gather E, pass on the flags that were heard, and at the end of a window change γ.
+    """One round: gather the sums, pass on the flags that were heard, and at the end of a window change γ.
 
     heard  [rows, 3]  Σ_j w_ij flags_j
     """
     state = peers.state
-    state["lead"] = state["lead"] + leads
+    state["lead"] = state["lead"] + torch.nn.functional.pad(leads, (0, 1))
     state["flags"] = ((heard > 0) | (state["flags"] > 0)).to(heard)  # also where nobody gives weight to itself
     if (peers.round + 1) % int(state["window"][0]):
         return
     seen = state["flags"] > 0  # nothing at the end of the first window: nobody has said anything yet
     alone = seen.sum(1, keepdim=True) == 1
-    factor = torch.where(seen[:, :1], _GROW, torch.where(seen[:, -1:], _SHRINK, 1.0))
-    state["gamma"] = (state["gamma"] * torch.where(alone, factor, 1.0)).clamp(max=1.0).maximum(state["least"])
-    ahead, drawn_by, left = state["lead"].unbind(1)
-    known = (ahead < _KNOWN * drawn_by) & (left < drawn_by)
-    far = ahead >= _AHEAD * drawn_by
-    state["flags"] = torch.stack([known, ~known & ~far, far], 1).to(heard)
-    state["lead"] = torch.zeros_like(state["lead"])
+    factor = torch.where(alone & seen[:, :1], heard.new_tensor(_GROW), 1.0)
+    factor = torch.where(alone & seen[:, -1:], heard.new_tensor(_SHRINK), factor)
+    state["gamma"] = (state["gamma"] * factor).clamp(max=1.0).maximum(state["least"])
+    ahead, drawn_by, left, before = state["lead"].unbind(1)
+    small = left < 0.25 * drawn_by
+    large = (ahead > 0.75 * drawn_by) & (drawn_by > 0.9 * before)
+    large |= (ahead > 0.4 * drawn_by) & (drawn_by > 1.5 * before)
+    case = torch.stack([small, ~small & ~large, large], 1)
+    state["flags"] = torch.where(factor == 1.0, case, False).to(heard)  # sums of another γ say nothing of this one
+    state["lead"] = torch.nn.functional.pad(drawn_by[:, None], (3, 0))
