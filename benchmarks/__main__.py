@@ -3,5 +3,10 @@
 import subprocess
 import sys
 
-for name in ("local_steps", "whole_run", "memory", "compression"):  # each in a process of its own, so that memory is its own
+for name in (
+    "local_steps",
+    "whole_run",
+    "memory",
+    "compression",
+):  # each in a process of its own, so that memory is its own
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

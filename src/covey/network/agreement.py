@@ -59,7 +59,11 @@ class _Agreement:
                 self.used[one.neighbour] = link.decode(one.neighbour, one.letter.body, self.messages)
         for name in self.above:
             link.post.show(name, link.snapshot(self.body, call, len(self.messages)))
-        missing = self._progress() if link.replay.complete(call) else link.post.wait(set(self.below | self.above), self._progress)
+        missing = (
+            self._progress()
+            if link.replay.complete(call)
+            else link.post.wait(set(self.below | self.above), self._progress)
+        )
         self._decide({name: None for name in missing if name in self.below})
         link.pending |= {(link.t, call, self.above[name]) for name in missing if name in self.above}
         heard = Hearing(link.own(), late=self.late)
