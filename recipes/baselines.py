@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from covey import CoveyError, Diverged
+from covey import BadInput, CoveyError, Diverged
 from covey.cli import methods
 from covey.cli.jobs import jobs_of
 from covey.cli.settings import Run
@@ -30,6 +30,8 @@ from covey.cli.settings import Run
 RATES = (0.01, 0.03, 0.1)
 TUNING_SEED, TUNING_ROUNDS, HELD_OUT = 100, 10, 0.2
 DIRECTED = "random_directed:2"  # as many messages as on a ring
+EPIDEMIC = "epidemic:2"
+ONE_STEP = 5  # times the rounds, for methods of one step a round
 COMPRESSED = "signtopk:0.1"  # what methods say that compress by themselves
 
 
@@ -45,13 +47,19 @@ class Setting:
 
 
 def own_run(setting: Setting, name: str, lr: float, seed: int) -> Run:
-    """The run of one method: gossip on a ring, push-sum on a directed graph, a server that asks everybody."""
+    """The run of one method: gossip on a ring, push-sum on a directed graph, a server that asks everybody. Methods that
+    are defined for one step a round get that, and more rounds."""
     kind = methods.find(name)
     run = replace(setting.run, algorithm=name, lr=lr, seed=seed)
     if "compressor" in methods.own_fields(kind):
         run = replace(run, compress=COMPRESSED)
-    needs = methods.build(name, run).needs
-    graph = {"server": "server", "any": "isolated", "column-or-pull": DIRECTED, "column": DIRECTED}
+    try:
+        needs = methods.build(name, run).needs
+    except BadInput:
+        run = replace(run, epochs=None, steps=1, rounds=run.rounds * ONE_STEP)
+        needs = methods.build(name, run).needs
+    graph = {"server": "server", "any": "isolated", "column-or-pull": DIRECTED, "centre": "centre",
+             "changing": EPIDEMIC}  # fmt: skip
     return replace(run, graph=graph.get(needs, "ring"))
 
 
@@ -88,8 +96,9 @@ def chosen_rate(setting: Setting, name: str, folder: Path, device: str) -> float
     """The rate with the best accuracy on held-out training samples (the smaller one where two are equal)."""
     scores: dict[float, float] = {}
     for lr in RATES:
-        run = replace(own_run(setting, name, lr, TUNING_SEED), rounds=TUNING_ROUNDS, validation=HELD_OUT,
-                      evaluate_every=TUNING_ROUNDS)  # fmt: skip
+        run = own_run(setting, name, lr, TUNING_SEED)
+        rounds = TUNING_ROUNDS * run.rounds // setting.run.rounds
+        run = replace(run, rounds=rounds, validation=HELD_OUT, evaluate_every=rounds)
         found = result(folder / "choice", run, device)
         scores[lr] = -1.0 if "refused" in found else found["validation"]["accuracy"]
     return max(scores, key=lambda lr: scores[lr])
@@ -155,8 +164,10 @@ seeds ± standard deviation. **After exchange** and **after training** are the t
 **Other models**: those that the method has besides (FedAvg's `fresh`: one more round on the peer's own data).
 Nothing is the best over rounds. The **rate** of each method was chosen among {{rates}} by the accuracy on
 {100 * HELD_OUT:.0f} % of the training samples, held out, after {TUNING_ROUNDS} rounds with seed {TUNING_SEED}; nothing
-else was chosen. Gossip runs on a ring, push-sum on `{DIRECTED}`, a server asks everybody; methods that compress say
-`{COMPRESSED}`.
+else was chosen. Gossip runs on a ring, push-sum on `{DIRECTED}`, Epidemic on `{EPIDEMIC}`, a server asks everybody;
+methods that compress say `{COMPRESSED}`. D² and EXTRA, which are defined for one step a round, take one, in {ONE_STEP}
+times the rounds. Centralised passes over all peers' data in a round, so it takes as many steps as all peers together,
+one after another. Heads trains heads alone, on the body as it starts.
 """
 
 
