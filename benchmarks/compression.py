@@ -121,14 +121,8 @@ def main() -> None:
         print(f"compress and mix over its passes        {ratio:5.2f}   wanted at most 1.50   ({told})")
     else:
         ratio, copy = against_a_copy(device)
-<<<<<<< HEAD
         took = f"(a copy {1e3 * copy:.2f} ms)"
         print(f"compress and mix over a plain copy      {ratio:5.2f}   wanted at most 8.00   {took}")
-=======
-        print(
-            f"compress and mix over a plain copy      {ratio:5.2f}   wanted at most 8.00   (a copy {1e3 * copy:.2f} ms)"
-        )
->>>>>>> cond
     for width in (10_000, 100_000, 1_000_000):
         print(f"sparse mixing, 1000 numbers of {width:9,d}  {sparse_mixing(1000, width, device):7.2f} ms   "
               f"(dense {dense_mixing(width, device):.1f} ms)")  # fmt: skip
