@@ -29,8 +29,15 @@ def run(graph: Graph, a: tuple[float, ...], eta: float, T: int, rounds: int, **h
     return covey.simulate(algorithms.DFedAvg(SGD(eta, steps=T)), bowl(a), graph, rounds=rounds, theory=True, **how)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("graph", "T", "known"), [(graphs.ring(4), 1, 0.876247), (graphs.ring(4), 10, 0.345249),
-                                                   (graphs.full(4), 1, 0.875), (graphs.full(4), 10, 0.312916)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("graph", "T", "known"),
+    [
+        (graphs.ring(4), 1, 0.876247),
+        (graphs.ring(4), 10, 0.345249),
+        (graphs.full(4), 1, 0.875),
+        (graphs.full(4), 10, 0.312916),
+    ],
+)
 def test_the_fitted_rate_is_the_spectral_radius(graph: Graph, T: int, known: float) -> None:
     """Φ is a square, so it shrinks by the radius squared; the least PL ratio is 2ā, with nothing to spare."""
     history = run(graph, A, 0.1, T, 60).history[-25:]
