@@ -20,9 +20,15 @@ from network.coveys import names
 SAID, VERDICT = 5, 6
 
 
+class NotStarted(Exception):
+    """A peer was cut short before its first row was on disk."""
+
+
 class Disk:
     def __init__(self, folder: Path) -> None:
         db = sqlite3.connect(f"file:{folder / 'peer.db'}?mode=ro", uri=True)
+        if db.execute("SELECT 1 FROM meta WHERE name = 'round'").fetchone() is None:
+            raise NotStarted
         self.round = int(db.execute("SELECT value FROM meta WHERE name = 'round'").fetchone()[0])
         self.tensors = load(b"".join(piece for (piece,) in db.execute("SELECT data FROM rows ORDER BY piece")))
         self.said = {(t, call): things(body) for t, call, body in db.execute("SELECT round, call, body FROM said")}

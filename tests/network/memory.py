@@ -96,6 +96,8 @@ class End:
         self.wires.join(self)
 
     def send(self, neighbour: str, parts: Sequence[bytes | memoryview]) -> bool:
+        if self.wires.ends.get(self.name) is not self:
+            return False
         return self.wires.carry(self.name, neighbour, b"".join(bytes(part) for part in parts))
 
     def close(self) -> None:

@@ -87,6 +87,7 @@ class Peer:
         self.link = NetworkLink(graph, place, roster, self.post)
         self.looker = Looker(algorithm, self.peers, self.link)
         self.history: list[Entry] = []
+        self._stopping = False
         self.seconds = {"train": 0.0, "exchange": 0.0, "evaluate": 0.0, "commit": 0.0}
 
     def run(self, rounds: int) -> Run:
@@ -95,11 +96,11 @@ class Peer:
         self.status.rounds = rounds
         try:
             t = self._begin()
-            while t < rounds:
+            while t < rounds and not self._stopping:
                 self._play(t, rounds)
                 t = self._next(t + 1, rounds)
             self.status.doing = "finish"
-            self.post.finish()
+            self.post.finish()  # raises where the peer was stopped
         except BaseException as problem:
             self.status.last_error = str(problem) or type(problem).__name__
             raise
@@ -113,6 +114,11 @@ class Peer:
         if self.history:
             self.folder.finish(done, {"peer": self.me, "network": self.status.as_dict()})
         return done
+
+    def stop(self) -> None:
+        """End `run` with `Stopped`, from any thread or a signal: before the next round, or while it waits."""
+        self._stopping = True
+        self.post.stop()
 
     def _begin(self) -> int:
         """Take up what is on disk, or start; the first round to play."""

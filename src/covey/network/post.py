@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from covey.errors import CoveyError
 from covey.network.deadline import Deadlines, Patience
 from covey.network.protocol import Edge, Letter
 from covey.network.status import Status
@@ -21,6 +22,10 @@ from covey.network.wire import HEADER, RELIABLE, Frame, Kind, Refused, header, p
 
 _BEAT = 0.02  # seconds between looks at what may have been lost
 log = logging.getLogger("covey.network")
+
+
+class Stopped(CoveyError):
+    """The peer was told to stop. It goes on from its last round when it is started again."""
 
 
 class Post:
@@ -37,7 +42,7 @@ class Post:
         self._fell: dict[str, float | None] = dict.fromkeys(neighbours, clock())
         self._round, self._begun = -1, clock()
         self.changed = threading.Condition()
-        self._closed = False
+        self._closed = self._stopped = False
         self._beat = threading.Thread(target=self._beats, name="covey-post", daemon=True)
 
     # the transport's threads
@@ -59,6 +64,16 @@ class Post:
                 stream.kept = stream.got = min(stream.letters, default=stream.last + 1) - 1
         self._transport.start(self._deliver, self._up, self._down)
         self._beat.start()
+
+    def stop(self) -> None:
+        """Whoever waits is to stop."""
+        with self.changed:
+            self._stopped = True
+            self.changed.notify_all()
+
+    def _require_open(self) -> None:
+        if self._stopped:
+            raise Stopped("Stopped; start this peer again with the same folder to go on.")
 
     def close(self) -> None:
         with self.changed:
@@ -172,7 +187,8 @@ class Post:
                 hoped = {name: until for name, until in untils.items()
                          if not self.edges[name].done and (until is None or until > now)}  # fmt: skip
                 self.status.waiting_for = tuple(sorted(hoped))
-                if not hoped or self._closed:
+                self._require_open()
+                if not hoped:
                     break
                 left = [until - now for until in hoped.values() if until is not None]
                 self.changed.wait(min(left, default=1.0))
@@ -190,7 +206,8 @@ class Post:
             while True:
                 absent = [name for name, edge in self.edges.items() if not edge.greeted and not self.gone(name)]
                 self.status.waiting_for = tuple(absent)
-                if not absent or self._closed:
+                self._require_open()
+                if not absent:
                     break
                 self.changed.wait(_BEAT)
             self.status.waiting_for = ()
@@ -201,7 +218,8 @@ class Post:
             for name, edge in self.edges.items():
                 edge.tell_done()
                 self._flush(name)
-            while not self._closed:
+            while True:
+                self._require_open()
                 waiting = [name for name, edge in self.edges.items()
                            if edge.owes and not edge.done and not self.gone(name)]  # fmt: skip
                 self.status.waiting_for = tuple(waiting)

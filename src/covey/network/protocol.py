@@ -135,7 +135,7 @@ class Edge:
         self.out: dict[int, Outgoing] = {}
         self.into: dict[int, Incoming] = {}
         self.snapshots: dict[tuple[int, int], Frame] = {}  # (call, round) -> what it says
-        self.shown: dict[int, tuple[Frame, float]] = {}  # call -> my snapshot of this round, not seen yet; when sent
+        self.shown: dict[int, tuple[Frame, float | None]] = {}  # call -> my snapshot of this round; when sent, if unseen
         self.round = -1  # mine
         self.their_round = -1
         self.their_given: dict[int, int] = {}  # call -> the last number that it had given out before that round
@@ -167,7 +167,7 @@ class Edge:
             case Kind.HELLO:
                 hello = parse_hello(frame.body)
                 self._stands(frame.round, {standing.call: standing.given for standing in hello.standings})
-                self._hello(hello)
+                self._hello(hello, now)
             case Kind.ACK:
                 self._stands(frame.round, {call: given for call, given, _, _ in parse_ack(frame.body)})
                 for call, _, got, kept in parse_ack(frame.body):
@@ -179,8 +179,9 @@ class Edge:
             case Kind.DONE:
                 self.done = True
             case Kind.SEEN:
-                if frame.call in self.shown and self.shown[frame.call][0].round == frame.round:
-                    del self.shown[frame.call]
+                mine, _ = self.shown.get(frame.call, (frame, None))
+                if mine.round == frame.round and mine is not frame:
+                    self.shown[frame.call] = (mine, None)
             case Kind.SNAPSHOT:
                 self._send(Frame(Kind.SEEN, self.run, frame.round, frame.call))
                 if frame.round < self.round:
@@ -196,7 +197,7 @@ class Edge:
     def tick(self, now: float) -> None:
         """Time passes: what is not acknowledged is said again, lest it was lost."""
         for frame, when in list(self.shown.values()):
-            if self.greeted and now >= when + self.patience:
+            if self.greeted and when is not None and now >= when + self.patience:
                 self.show(frame, now)
         if not self.up or now < self._asked + (_PULSE if self.greeted else self.patience):
             return
@@ -275,7 +276,8 @@ class Edge:
     @property
     def owes(self) -> bool:
         """Whether something that I said is not there yet."""
-        return bool(self.shown) or any(stream.letters for stream in self.out.values())
+        unseen = any(when is not None for _, when in self.shown.values())
+        return unseen or any(stream.letters for stream in self.out.values())
 
     @property
     def patience(self) -> float:
@@ -298,19 +300,20 @@ class Edge:
             self.their_round = round
             self.their_given |= given
 
-    def _hello(self, hello: Hello) -> None:
+    def _hello(self, hello: Hello, now: float) -> None:
         self.their_life = hello.life
         self.their_chains = {s.call: s for s in hello.standings}
-        for standing in hello.standings:
-            stream = self.outgoing(standing.call)
+        known = {standing.call: standing for standing in hello.standings}
+        for call in self.out.keys() | known.keys():  # of what it does not name it has nothing
+            standing, stream = known.get(call, Standing(call)), self.outgoing(call)
             stream.heard(standing.got, standing.kept)
             if not self.greeted:  # a new connection: what was under way on the old one is lost
                 stream.got = min(standing.got, stream.last)
                 stream.sent.clear()
         if not self.greeted:
             self.greeted = True
-            for frame, _ in self.shown.values():
-                self._send(frame)
+            for frame, _ in list(self.shown.values()):
+                self.show(frame, now)
             if self.ahead >= 0:
                 self.tell_behind(self.ahead)
             if self.mine_done:
