@@ -1,0 +1,169 @@
+"""The gRPC transport on loopback: who gets in, who does not, and what arrives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from covey.errors import BadInput
+from covey.network import identity as own
+from covey.network.authority import sign
+from covey.network.hello import Answer, Hello
+from covey.network.over_grpc import GrpcTransport, Neighbour
+from covey.network.pieces import PIECE
+from network.consortium import Consortium, Site, frames_of
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Consortium:
+    return Consortium.of(tmp_path_factory.mktemp("pki"), "a", "b", "c")
+
+
+def test_only_one_end_can_be_reached(made: Consortium) -> None:
+    """A site without incoming connections takes part: it dials, and both say what they have."""
+    with Site(made, "a", {"b": None}) as a, Site(made, "b", {"a": a.address}, listen=None) as b:
+        a.wait_up("b")
+        b.wait_up("a")
+        assert a.say("b", b"from ", b"a") and b.say("a", b"from b")
+        a.wait_frames(1)
+        b.wait_frames(1)
+        assert a.frames == [("b", b"from b")] and b.frames == [("a", b"from a")]
+        assert not a.say("c", b"nobody")
+    assert a.up == b.up == set()
+
+
+def test_where_both_dial_one_stream_stays_and_nothing_is_lost_on_it(made: Consortium) -> None:
+    with Site(made, "b", {"a": "127.0.0.1:1"}) as b, Site(made, "a", {"b": b.address}) as a:
+        b.transport._far["a"] = Neighbour("a", made.prints["a"], a.address)  # known only now
+        again = Site(made, "b", {"a": a.address}, listen=None)
+        a.wait_up("b")
+        b.wait_up("a")
+        with again:  # the end that comes second in the alphabet dials although there is a stream: it is turned away
+            time.sleep(1.5)
+            assert again.events == [] and a.events == [("up", "b")] and b.events == [("up", "a")]
+        assert [text for _, text in a.reports + b.reports + again.reports if text] == []
+        assert a.say("b", b"x") and b.say("a", b"y")
+        a.wait_frames(1)
+        b.wait_frames(1)
+
+
+def test_a_stream_dialled_by_the_second_gives_way_to_one_of_the_first(made: Consortium) -> None:
+    with Site(made, "a", {"b": None}) as a, Site(made, "b", {"a": a.address}) as b:
+        a.wait_up("b")
+        port, listen = a.transport.port, b.address
+        assert port
+        with Site(made, "a", {"b": listen}, listen=None) as also_a:  # the same peer, now dialling
+            also_a.wait_up("b")
+            b.wait(lambda: [what for what, _ in b.events] == ["up", "down", "up"])
+            assert also_a.say("b", b"new")
+            b.wait_frames(1)
+
+
+def test_order_and_sizes(made: Consortium) -> None:
+    """Frames of every size around a piece's arrive whole and in order, in parts or not."""
+    sizes = [1, 7, 8, 9, PIECE - 8, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE - 1, 5]
+    with Site(made, "a", {"b": None}, largest=4 * PIECE) as a:
+        with Site(made, "b", {"a": a.address}, largest=4 * PIECE, listen=None) as b:
+            b.wait_up("a")
+            said = [bytes([n % 251]) * size for n, size in enumerate(sizes)]
+            for frame in said:
+                third = len(frame) // 3
+                assert b.say("a", frame[:third], memoryview(frame)[third:])
+            a.wait_frames(len(sizes))
+            assert list(frames_of(a, "b")) == said
+
+
+def test_two_who_say_much_at_once_do_not_wait_for_each_other(made: Consortium) -> None:
+    much = bytes(48 << 20)
+    with Site(made, "a", {"b": None}, largest=len(much)) as a:
+        with Site(made, "b", {"a": a.address}, largest=len(much), listen=None) as b:
+            b.wait_up("a")
+            a.wait_up("b")
+            assert a.say("b", much) and b.say("a", much)
+            a.wait_frames(1, seconds=60)
+            b.wait_frames(1, seconds=60)
+            assert a.frames[0][1] == b.frames[0][1] == much
+
+
+def test_a_full_queue_says_so_and_says_when_there_is_room(made: Consortium) -> None:
+    """A neighbour who does not read: what is queued for it stays bounded."""
+    stuck = threading.Event()
+    frame = bytes(4 * PIECE)
+    with Site(made, "a", {"b": None}, largest=len(frame)) as a:
+        b = Site(made, "b", {"a": a.address}, listen=None, largest=len(frame))
+        a.transport._deliver = lambda name, part: None
+        with b:
+            b.wait_up("a")
+            b.transport._leaving = None
+            connection = b.transport._live["a"]
+            write = connection._write
+
+            async def slow(piece: bytes) -> None:
+                import asyncio
+
+                while not stuck.is_set():
+                    await asyncio.sleep(0.01)
+                await write(piece)
+
+            connection._write = slow
+            taken = 0
+            while b.say("a", frame):
+                taken += 1
+                assert taken < 10
+            assert 2 <= taken <= 5
+            ups = b.events.count(("up", "a"))
+            stuck.set()
+            b.wait(lambda: b.events.count(("up", "a")) == ups + 1)  # there is room again
+            assert b.say("a", frame)
+
+
+def test_a_frame_larger_than_agreed_ends_the_connection(made: Consortium) -> None:
+    with Site(made, "a", {"b": None}, largest=1000) as a:
+        with Site(made, "b", {"a": a.address}, largest=PIECE, listen=None) as b:
+            b.wait_up("a")
+            assert b.say("a", bytes(1001))
+            a.wait(lambda: ("down", "b") in a.events)
+            assert a.frames == []
+            a.wait_up("b")  # it may come again, and is heard as long as it behaves
+            b.wait_up("a")
+            b.wait(lambda: b.say("a", b"small"))
+            a.wait_frames(1)
+
+
+def test_certificates_rotate_without_stopping(tmp_path: Path) -> None:
+    """New files are used by the next handshake, at the end that answers and at the end that dials."""
+    made = Consortium.of(tmp_path, "a", "b")
+    with Site(made, "a", {"b": None}) as a, Site(made, "b", {"a": a.address}, listen=None) as b:
+        b.wait_up("a")
+        _, serial = _seen(a.address, made, "b")
+        made.admit("a", days=300)
+        made.admit("b", days=300)
+        a.say("b", b"still up")
+        b.wait_frames(1)
+        assert _seen(a.address, made, "b")[1] != serial
+        a.transport._loop_end("b")
+        b.wait(lambda: b.events == [("up", "a"), ("down", "a"), ("up", "a")])
+        assert all(text is None for _, text in a.reports + b.reports)
+
+
+def _seen(address: str, made: Consortium, name: str) -> tuple[bytes, int]:
+    """The certificate that a TLS client sees at an address."""
+    import socket
+    import ssl
+
+    from cryptography import x509
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(made.believed)
+    context.load_cert_chain(made.folder / f"{name}.crt", made.folder / f"{name}.key")
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port))) as line, context.wrap_socket(line) as talk:
+        der = talk.getpeercert(binary_form=True)
+    assert der is not None
+    return der, x509.load_der_x509_certificate(der).serial_number
