@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -121,3 +122,9 @@ class Site:
 
 def frames_of(site: Site, name: str) -> Sequence[bytes]:
     return [frame for whose, frame in site.frames if whose == name]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -76,8 +76,8 @@ def test_an_rsa_key_of_ones_own_serves(tmp_path: Path) -> None:
 def test_the_end_is_announced(tmp_path: Path) -> None:
     made = Consortium.of(tmp_path, "north")
     own = made.identity("north")
-    assert own.warning(NOW) is None
-    said = own.warning(NOW + timedelta(days=85))
+    assert own.warning(own.ends - timedelta(days=31)) is None
+    said = own.warning(own.ends - timedelta(days=4, hours=1))
     assert said is not None and "The certificate of north ends in 4 days" in said
 
 

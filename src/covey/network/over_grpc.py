@@ -29,14 +29,18 @@ from covey.network.agreement import Agreement, differences
 from covey.network.connection import Backoff, Connection, Leaving, Read, Write
 from covey.network.hello import Answer, Hello, Purpose
 from covey.network.pieces import PIECE, Unfit
-from covey.network.transport import Deliver, Down, Part, Up
+from covey.network.transport import Part
 
 _SERVICE, _STREAM = "covey.Peer", "Talk"
 _GREETING_SECONDS = 20.0  # for a neighbour to greet, before the connection is given up
 _FLUSH_SECONDS = 5.0  # for what is queued, when this peer hangs up
 _FIRST_SECONDS, _MOST_SECONDS = 0.2, 15.0  # between two tries to reach a neighbour
 _YIELD_SECONDS = 0.5  # head start of the end whose dialling is preferred
+_REVOKED_SECONDS = 5.0  # between two looks at the list of revoked keys
 
+Deliver = Callable[[str, Part], None]
+Up = Callable[[str], None]
+Down = Callable[[str, str], None]
 Report = Callable[[str, str | None], None]  # of this neighbour: what is wrong, or None when it greeted and agreed
 
 
@@ -130,7 +134,7 @@ class GrpcTransport:
 
     async def _watch_revoked(self) -> None:
         while True:
-            await asyncio.sleep(5.0)
+            await asyncio.sleep(_REVOKED_SECONDS)
             revoked = self._revoked()
             for name, connection in list(self._live.items()):
                 if self._far[name].fingerprint in revoked:
@@ -306,7 +310,6 @@ class GrpcTransport:
             await connection.carry(
                 lambda frame: self._deliver(name, frame) if self._live.get(name) is connection else None,
                 self._leaving,
-                lambda: self._up(name) if self._live.get(name) is connection else None,
             )
         except Unfit as problem:
             why = str(problem)
@@ -366,9 +369,12 @@ def _why(problem: grpc.aio.AioRpcError) -> str:
     """The end of gRPC's long explanation, which is the cause."""
     text = (problem.details() or problem.code().name).strip().rstrip(".")
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"its certificate is not accepted here ({text.rpartition('CERTIFICATE_VERIFY_FAILED')[2].strip(': ')})"
+        cause = text.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(":")[0]
+        return f"its certificate is not accepted here ({cause})"
     if "onnection refused" in text:
         return "nobody listens there"
+    if "Socket closed" in text or "Connection reset" in text or "handshake" in text:
+        return "it hung up before the greeting; perhaps it does not accept this peer's certificate, or speaks no TLS"
     return text.rpartition("last error: ")[2]
 
 
