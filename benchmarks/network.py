@@ -179,7 +179,8 @@ def _process(kind: str, folder: Path, name: str, port: int, size: int, turns: in
 
 def exchange(kind: str, folder: Path, size: int, turns: int) -> float:
     """Seconds of the fastest of some exchanges, which is the one that other work on the machine disturbed least."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["covey.network.over_grpc"])  # the imports, once
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -215,7 +216,9 @@ def measure(size: int = BYTES, rounds: int = 3, turns: int = 3) -> list[dict[str
 
 
 def main() -> None:
-    print(f"{'':8}{'covey MB/s':>12}{'bare, threads':>15}{'bare, loop':>12}{'ratio':>8}   (of the faster; at least 0.6)")
+    print(
+        f"{'':8}{'covey MB/s':>12}{'bare, threads':>15}{'bare, loop':>12}{'ratio':>8}   (of the faster; at least 0.6)"
+    )
     ratios: list[float] = []
     for number, found in enumerate(measure(), 1):
         ratios.append(found["transport"] / max(found["threads"], found["loop"]))

@@ -47,7 +47,7 @@ class Site:
     """A transport, and what it called back."""
 
     def __init__(self, consortium: Consortium | None, name: str, neighbours: dict[str, str | None],
-                 listen: str | None = "127.0.0.1:0", largest: int = 1 << 20, agreement: dict[str, str] | None = None,
+                 listen: str | None = "127.0.0.1:0", largest: int = 1 << 20, accord: dict[str, str] | None = None,
                  prints: dict[str, str] | None = None, **more: Any) -> None:  # fmt: skip
         known = prints or (consortium.prints if consortium is not None else {})
         far = [Neighbour(other, known.get(other, ""), address) for other, address in neighbours.items()]
@@ -57,7 +57,7 @@ class Site:
         self.reports: list[tuple[str, str | None]] = []
         more.setdefault("report", lambda name, sentence: self.reports.append((name, sentence)))
         identity = None if consortium is None else more.pop("identity", lambda: consortium.identity(name))
-        self.transport = GrpcTransport(name, far, identity, listen, agreement or {}, largest, **more)
+        self.transport = GrpcTransport(name, far, identity, listen, accord or {}, largest, **more)
         self._changed = threading.Condition()
 
     def __enter__(self) -> Site:

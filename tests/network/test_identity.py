@@ -114,5 +114,5 @@ def test_refused(tmp_path: Path) -> None:
         assert words in str(refusal.value) and "\n" not in str(refusal.value)
     with pytest.raises(BadInput, match="is no certificate request"):
         authority.sign(one / "text.pem", one / "authority", 10)
-    with pytest.raises(BadInput, match="an authority in .* already"):
+    with pytest.raises(BadInput, match=r"an authority in .* already"):
         authority.establish(one / "authority", 10)

@@ -38,9 +38,11 @@ def test_a_stranger_with_a_good_certificate(made: Consortium) -> None:
 
 def test_a_neighbour_who_speaks_for_another(made: Consortium) -> None:
     """c holds a certificate of the consortium, and says it is b."""
-    with Site(made, "a", {"b": None}) as a:
-        with Site(made, "b", {"a": a.address}, None, identity=lambda: made.identity("c")) as c:
-            stays_out(a, c, "somebody with the certificate of c says to be it", a)
+    with (
+        Site(made, "a", {"b": None}) as a,
+        Site(made, "b", {"a": a.address}, None, identity=lambda: made.identity("c")) as c,
+    ):
+        stays_out(a, c, "somebody with the certificate of c says to be it", a)
 
 
 def test_another_key_under_the_same_name_at_the_answering_end(made: Consortium, tmp_path: Path) -> None:
@@ -84,7 +86,9 @@ def test_an_expired_certificate(made: Consortium, tmp_path: Path) -> None:
         stays_out(a, b, "its certificate is not accepted here (certificate has expired)", b)
 
 
-def test_a_revoked_key_is_turned_away_at_once_and_cut_off_later(made: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_key_is_turned_away_at_once_and_cut_off_later(
+    made: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("covey.network.over_grpc._REVOKED_SECONDS", 0.1)
     revoked: set[str] = set()
     listed = {"revoked": lambda: frozenset(revoked)}
@@ -105,7 +109,7 @@ def test_another_address_book(made: Consortium) -> None:
 
 def test_different_settings_are_named_at_both_ends(made: Consortium) -> None:
     one, two = ({"algorithm.lr": lr, "seed": "0", "version.torch": lr} for lr in ("0.1", "0.2"))
-    with Site(made, "a", {"b": None}, agreement=one) as a, Site(made, "b", {"a": a.address}, None, agreement=two) as b:
+    with Site(made, "a", {"b": None}, accord=one) as a, Site(made, "b", {"a": a.address}, None, accord=two) as b:
         stays_out(a, b, "The settings differ: algorithm.lr is 0.1 here and 0.2 at b; make them alike.", a)
         b.wait_report("algorithm.lr is 0.2 here and 0.1 at a")
 
@@ -129,7 +133,7 @@ def test_whoever_stands_between_gets_an_answer_that_is_of_no_use(made: Consortiu
     honest = Answer("b", "run", {"seed": "0"}).signed(wanted, a.fingerprint, b.public, b.sign)
     assert honest.proves(wanted, a.fingerprint, *check)
     assert not honest.proves(Hello.fresh("a", "b", "run", {"seed": "0"}).encode(), a.fingerprint, *check)  # replayed
-    assert not replace(honest, agreement={"seed": "1"}).proves(wanted, a.fingerprint, *check)
+    assert not replace(honest, accord={"seed": "1"}).proves(wanted, a.fingerprint, *check)
     assert not replace(honest, public=m.public).proves(wanted, a.fingerprint, *check)
     assert Answer.decode(honest.encode()) == honest and Hello.decode(wanted).encode() == wanted
 
@@ -153,9 +157,11 @@ def test_plain_text_and_tls_do_not_meet(made: Consortium) -> None:
 
 
 def test_a_taken_port_is_a_sentence(made: Consortium) -> None:
-    with Site(made, "a", {"b": None}) as a:
-        with pytest.raises(BadInput, match=f"Cannot listen at {a.address}; is the address this machine's"):
-            Site(made, "b", {"a": None}, a.address).__enter__()
+    with (
+        Site(made, "a", {"b": None}) as a,
+        pytest.raises(BadInput, match=f"Cannot listen at {a.address}; is the address this machine's"),
+    ):
+        Site(made, "b", {"a": None}, a.address).__enter__()
     with Site(made, "b", {"a": f"127.0.0.1:{free_port()}"}, None) as b:
         b.wait_report("nobody listens there")
 

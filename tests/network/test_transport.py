@@ -72,65 +72,73 @@ def test_a_stream_dialled_by_the_second_gives_way_to_one_of_the_first(made: Cons
 def test_order_and_sizes(made: Consortium) -> None:
     """Frames of every size around a piece's arrive whole and in order, in parts or not."""
     sizes = [1, 7, 8, 9, PIECE - 8, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE - 1, 5]
-    with Site(made, "a", {"b": None}, largest=4 * PIECE) as a:
-        with Site(made, "b", {"a": a.address}, largest=4 * PIECE, listen=None) as b:
-            b.wait_up("a")
-            said = [bytes([n % 251]) * size for n, size in enumerate(sizes)]
-            for frame in said:
-                third = len(frame) // 3
-                assert b.say("a", frame[:third], memoryview(frame)[third:])
-            a.wait_frames(len(sizes))
-            assert list(frames_of(a, "b")) == said
+    with (
+        Site(made, "a", {"b": None}, largest=4 * PIECE) as a,
+        Site(made, "b", {"a": a.address}, largest=4 * PIECE, listen=None) as b,
+    ):
+        b.wait_up("a")
+        said = [bytes([n % 251]) * size for n, size in enumerate(sizes)]
+        for frame in said:
+            third = len(frame) // 3
+            assert b.say("a", frame[:third], memoryview(frame)[third:])
+        a.wait_frames(len(sizes))
+        assert list(frames_of(a, "b")) == said
 
 
 def test_two_who_say_much_at_once_do_not_wait_for_each_other(made: Consortium) -> None:
     much = bytes(48 << 20)
-    with Site(made, "a", {"b": None}, largest=len(much)) as a:
-        with Site(made, "b", {"a": a.address}, largest=len(much), listen=None) as b:
-            b.wait_up("a")
-            a.wait_up("b")
-            assert a.say("b", much) and b.say("a", much)
-            a.wait_frames(1, seconds=60)
-            b.wait_frames(1, seconds=60)
-            assert a.frames[0][1] == b.frames[0][1] == much
+    with (
+        Site(made, "a", {"b": None}, largest=len(much)) as a,
+        Site(made, "b", {"a": a.address}, largest=len(much), listen=None) as b,
+    ):
+        b.wait_up("a")
+        a.wait_up("b")
+        assert a.say("b", much) and b.say("a", much)
+        a.wait_frames(1, seconds=60)
+        b.wait_frames(1, seconds=60)
+        assert a.frames[0][1] == b.frames[0][1] == much
 
 
 def test_the_queue_for_a_slow_line_is_bounded(made: Consortium) -> None:
     """What is queued already costs nothing when it is said again; more than two frames are refused for now."""
     go_on = threading.Event()
-    with Site(made, "a", {"b": None}, largest=8 * PIECE) as a:
-        with Site(made, "b", {"a": a.address}, None, largest=8 * PIECE) as b:
-            b.wait_up("a")
-            connection = b.transport._live["a"]
-            write = connection._write
+    with (
+        Site(made, "a", {"b": None}, largest=8 * PIECE) as a,
+        Site(made, "b", {"a": a.address}, None, largest=8 * PIECE) as b,
+    ):
+        b.wait_up("a")
+        connection = b.transport._live["a"]
+        write = connection._write
 
-            async def slow(piece: bytes) -> None:
-                while not go_on.is_set():
-                    await asyncio.sleep(0.01)
-                await write(piece)
+        async def slow(piece: bytes) -> None:
+            while not go_on.is_set():
+                await asyncio.sleep(0.01)
+            await write(piece)
 
-            connection._write = slow
-            frames = [(b"head %d" % n, bytes(8 * PIECE - 6)) for n in range(3)]
-            assert [b.say("a", *frame) for frame in frames] == [True, True, False]
-            assert [b.say("a", *frame) for frame in frames for _ in range(9)] == [True] * 18 + [False] * 9
-            go_on.set()
-            a.wait_frames(2)
-            assert [frame[:6] for frame in frames_of(a, "b")] == [b"head 0", b"head 1"]
-            b.wait(lambda: b.say("a", *frames[2]))
-            a.wait_frames(3)
+        connection._write = slow
+        frames = [(b"head %d" % n, bytes(8 * PIECE - 6)) for n in range(3)]
+        assert [b.say("a", *frame) for frame in frames] == [True, True, False]
+        assert [b.say("a", *frame) for frame in frames for _ in range(9)] == [True] * 18 + [False] * 9
+        go_on.set()
+        a.wait_frames(2)
+        assert [frame[:6] for frame in frames_of(a, "b")] == [b"head 0", b"head 1"]
+        b.wait(lambda: b.say("a", *frames[2]))
+        a.wait_frames(3)
 
 
 def test_a_frame_larger_than_agreed_ends_the_connection(made: Consortium) -> None:
-    with Site(made, "a", {"b": None}, largest=1000) as a:
-        with Site(made, "b", {"a": a.address}, largest=PIECE, listen=None) as b:
-            b.wait_up("a")
-            assert b.say("a", bytes(1001))
-            a.wait(lambda: ("down", "b") in a.events)
-            assert a.frames == []
-            a.wait_up("b")  # it may come again, and is heard as long as it behaves
-            b.wait_up("a")
-            b.wait(lambda: b.say("a", b"small"))
-            a.wait_frames(1)
+    with (
+        Site(made, "a", {"b": None}, largest=1000) as a,
+        Site(made, "b", {"a": a.address}, largest=PIECE, listen=None) as b,
+    ):
+        b.wait_up("a")
+        assert b.say("a", bytes(1001))
+        a.wait(lambda: ("down", "b") in a.events)
+        assert a.frames == []
+        a.wait_up("b")  # it may come again, and is heard as long as it behaves
+        b.wait_up("a")
+        b.wait(lambda: b.say("a", b"small"))
+        a.wait_frames(1)
 
 
 def test_certificates_rotate_without_stopping(tmp_path: Path) -> None:

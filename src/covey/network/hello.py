@@ -1,7 +1,7 @@
 """How two neighbours greet each other on a new connection: the first message of each direction. Bytes in, bytes out.
 
-    dialling end     hello   {version, name, to, nonce, purpose, agreement}
-    answering end    answer  {version, name, purpose, agreement, public, signature}, or {version, refused}
+    dialling end     hello   {version, name, to, nonce, purpose, accord}
+    answering end    answer  {version, name, purpose, accord, public, signature}, or {version, refused}
 
 TLS has shown the answering end the dialler's certificate. The dialling end knows from TLS only that the other has
 some certificate for the right name, so the answer proves the key as well: it signs the hello, whose nonce is fresh,
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from covey.network.agreement import Agreement
+from covey.network.accord import Accord
 from covey.network.pieces import Unfit
 
 VERSION = 1  # of this greeting and of the frames after it
@@ -40,15 +40,15 @@ class Hello:
     to: str
     nonce: str
     purpose: Purpose
-    agreement: Agreement
+    accord: Accord
 
     @classmethod
-    def fresh(cls, name: str, to: str, purpose: Purpose, agreement: Agreement) -> Hello:
-        return cls(name, to, secrets.token_hex(32), purpose, agreement)
+    def fresh(cls, name: str, to: str, purpose: Purpose, accord: Accord) -> Hello:
+        return cls(name, to, secrets.token_hex(32), purpose, accord)
 
     def encode(self) -> bytes:
         return _encode({"name": self.name, "to": self.to, "nonce": self.nonce, "purpose": self.purpose,
-                        "agreement": dict(self.agreement)})  # fmt: skip
+                        "accord": dict(self.accord)})  # fmt: skip
 
     @classmethod
     def decode(cls, message: bytes) -> Hello:
@@ -56,7 +56,7 @@ class Hello:
         nonce = _text(said, "nonce")
         if len(nonce) != 64:
             raise Unfit("The greeting's nonce is too short.")
-        return cls(_text(said, "name"), _text(said, "to"), nonce, _purpose(said), _agreement(said))
+        return cls(_text(said, "name"), _text(said, "to"), nonce, _purpose(said), _accord(said))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Answer:
 
     name: str
     purpose: Purpose
-    agreement: Agreement
+    accord: Accord
     public: bytes = b""
     signature: bytes = b""
     refused: str = ""
@@ -73,7 +73,7 @@ class Answer:
     def encode(self) -> bytes:
         if self.refused:
             return _encode({"refused": self.refused})
-        return _encode({"name": self.name, "purpose": self.purpose, "agreement": dict(self.agreement),
+        return _encode({"name": self.name, "purpose": self.purpose, "accord": dict(self.accord),
                         "public": base64.b64encode(self.public).decode(),
                         "signature": base64.b64encode(self.signature).decode()})  # fmt: skip
 
@@ -86,23 +86,23 @@ class Answer:
             public, signature = (base64.b64decode(_text(said, key), validate=True) for key in ("public", "signature"))
         except binascii.Error:
             raise Unfit("The answer's key or signature is not base64.") from None
-        return cls(_text(said, "name"), _purpose(said), _agreement(said), public, signature)
+        return cls(_text(said, "name"), _purpose(said), _accord(said), public, signature)
 
     def signed(self, hello: bytes, dialler: str, public: bytes, sign: Sign) -> Answer:
         """This answer with the proof that its sender has the key `public`; `dialler` is the fingerprint that TLS
         showed of the one who said hello."""
-        signature = sign(_transcript(hello, dialler, self.name, self.agreement))
-        return Answer(self.name, self.purpose, self.agreement, public, signature)
+        signature = sign(_transcript(hello, dialler, self.name, self.accord))
+        return Answer(self.name, self.purpose, self.accord, public, signature)
 
     def proves(self, hello: bytes, dialler: str, wanted: str, fingerprint: Fingerprint, verify: Verify) -> bool:
         """Whether the holder of the key with the fingerprint `wanted` gave this answer to my hello, and to me."""
-        text = _transcript(hello, dialler, self.name, self.agreement)
+        text = _transcript(hello, dialler, self.name, self.accord)
         return fingerprint(self.public) == wanted and verify(self.public, self.signature, text)
 
 
-def _transcript(hello: bytes, dialler: str, name: str, agreement: Agreement) -> bytes:
+def _transcript(hello: bytes, dialler: str, name: str, accord: Accord) -> bytes:
     """What an answer signs."""
-    parts = (hello, dialler.encode(), name.encode(), json.dumps(dict(agreement), sort_keys=True).encode())
+    parts = (hello, dialler.encode(), name.encode(), json.dumps(dict(accord), sort_keys=True).encode())
     return b"covey answer 1" + b"".join(hashlib.sha256(part).digest() for part in parts)
 
 
@@ -137,11 +137,11 @@ def _purpose(said: Mapping[str, Any]) -> Purpose:
     return said["purpose"]
 
 
-def _agreement(said: Mapping[str, Any]) -> Agreement:
-    table = said.get("agreement")
+def _accord(said: Mapping[str, Any]) -> Accord:
+    table = said.get("accord")
     if not isinstance(table, dict):
-        raise Unfit("The greeting lacks 'agreement'.")
+        raise Unfit("The greeting lacks 'accord'.")
     known = cast("dict[str, Any]", table)
     if not all(isinstance(value, str) for value in known.values()):
-        raise Unfit("The greeting's agreement holds more than words.")
+        raise Unfit("The greeting's accord holds more than words.")
     return cast("dict[str, str]", known)

@@ -155,13 +155,6 @@ def fingerprint(key: PublicKey | bytes) -> str:
     return "sha256:" + hashlib.sha256(key if isinstance(key, bytes) else public_bytes(key)).hexdigest()
 
 
-def require_fingerprint(text: str) -> str:
-    digits = text.removeprefix("sha256:")
-    if digits == text or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-        raise BadInput(f"'{text}' is no fingerprint; copy the line sha256:… that `covey peer init` printed there.")
-    return text
-
-
 def verify(public: bytes, signature: bytes, text: bytes) -> bool:
     """Whether the holder of this public key signed the text."""
     try:

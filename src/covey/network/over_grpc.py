@@ -24,13 +24,14 @@ import grpc.aio
 
 from covey.errors import BadInput, CoveyError
 from covey.network import identity as own
+from covey.network.accord import Accord, differences
 from covey.network.addresses import is_loopback
-from covey.network.agreement import Agreement, differences
 from covey.network.connection import Backoff, Connection, Leaving, Read, Write
 from covey.network.hello import Answer, Hello, Purpose
 from covey.network.pieces import PIECE, Unfit
 from covey.network.transport import Part
 
+_EOF = cast(Any, grpc.aio).EOF
 _SERVICE, _STREAM = "covey.Peer", "Talk"
 _GREETING_SECONDS = 20.0  # for a neighbour to greet, before the connection is given up
 _FLUSH_SECONDS = 5.0  # for what is queued, when this peer hangs up
@@ -74,7 +75,7 @@ class GrpcTransport:
         neighbours: Sequence[Neighbour],
         identity: Callable[[], own.Identity] | None,
         listen: str | None,
-        agreement: Agreement,
+        accord: Accord,
         largest: int,
         *,
         purpose: Purpose = "run",
@@ -85,12 +86,13 @@ class GrpcTransport:
         if identity is None:
             _require_loopback([listen, *(one.address for one in neighbours)])
         self.port: int | None = None
-        self._name, self._listen, self._agreement, self._largest = name, listen, agreement, largest
+        self._name, self._listen, self._accord, self._largest = name, listen, accord, largest
         self._far = {one.name: one for one in neighbours}
-        self._identity, self._purpose, self._leaving, self._revoked = identity, purpose, leaving, revoked
+        self._purpose: Purpose = purpose
+        self._identity, self._leaving, self._revoked = identity, leaving, revoked
         self._report: Report = report or (lambda name, sentence: None)
         self._live: dict[str, Connection] = {}
-        self._random = random.Random()  # noqa: S311  of waiting times only; no number of the run hangs on it
+        self._random = random.Random()
         self._deliver: Deliver
         self._up: Up
         self._down: Down
@@ -152,7 +154,7 @@ class GrpcTransport:
                 self.port = server.add_insecure_port(self._listen)
             else:
                 first, fetch = _certificates(self._identity()), self._fetch
-                credentials = grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
+                credentials = grpc.dynamic_ssl_server_credentials(first, cast(Any, fetch), True)
                 self.port = server.add_secure_port(self._listen, credentials)
         except RuntimeError:
             self.port = 0
@@ -178,12 +180,12 @@ class GrpcTransport:
         except (CoveyError, TimeoutError) as problem:
             await context.write(Answer("", "run", {}, refused=str(problem) or "no greeting came").encode())
             return
-        answer = Answer(self._name, self._purpose, self._agreement)
+        answer = Answer(self._name, self._purpose, self._accord)
         if self._identity is not None:
             identity = self._identity()
             answer = answer.signed(message or b"", dialler, identity.public, identity.sign)
         await context.write(answer.encode())
-        if self._agreed(hello.name, hello.agreement, hello.purpose):
+        if self._agreed(hello.name, hello.accord, hello.purpose):
             await self._talk(hello.name, hello.name, _reader(context), context.write)
 
     def _admitted(self, message: bytes, context: Any) -> tuple[Hello, str]:
@@ -205,7 +207,12 @@ class GrpcTransport:
         if dialler in self._revoked():
             raise self._refusal(hello.name, "its key has been revoked")
         live = self._live.get(hello.name)
-        if hello.purpose == "run" and live is not None and live.preferred and not self._preferred(hello.name, hello.name):
+        if (
+            hello.purpose == "run"
+            and live is not None
+            and live.preferred
+            and not self._preferred(hello.name, hello.name)
+        ):
             raise Refused("connected already")
         return hello, dialler
 
@@ -261,7 +268,7 @@ class GrpcTransport:
             await channel.close()
 
     async def _greet(self, far: Neighbour, identity: own.Identity | None, call: Any) -> bool:
-        hello = Hello.fresh(self._name, far.name, self._purpose, self._agreement).encode()
+        hello = Hello.fresh(self._name, far.name, self._purpose, self._accord).encode()
         read = _reader(call)
         async with asyncio.timeout(_GREETING_SECONDS):
             await call.write(hello)
@@ -280,7 +287,7 @@ class GrpcTransport:
         ):
             shown = own.fingerprint(answer.public)
             raise Refused(f"{far.name} at {far.address} shows the key {shown}, not the {far.fingerprint} known here.")
-        if not self._agreed(far.name, answer.agreement, answer.purpose):
+        if not self._agreed(far.name, answer.accord, answer.purpose):
             return False
         return await self._talk(far.name, self._name, read, call.write)
 
@@ -290,10 +297,10 @@ class GrpcTransport:
         """Whether a stream with `name`, dialled by `dialler`, is the one that stays where both ends dial."""
         return dialler == min(name, self._name)
 
-    def _agreed(self, name: str, theirs: Agreement, purpose: Purpose) -> bool:
+    def _agreed(self, name: str, theirs: Accord, purpose: Purpose) -> bool:
         """Whether frames may be exchanged: settings are alike, and neither end is only checking."""
-        self._report(name, differences(self._agreement, theirs, name))
-        return differences(self._agreement, theirs, name) is None and purpose == self._purpose == "run"
+        self._report(name, differences(self._accord, theirs, name))
+        return differences(self._accord, theirs, name) is None and purpose == self._purpose == "run"
 
     async def _talk(self, name: str, dialler: str, read: Read, write: Write) -> bool:
         """Carry frames until the stream ends; False where another stream with this neighbour is preferred."""
@@ -339,7 +346,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _reader(stream: Any) -> Read:
     async def read() -> bytes | None:
         message = await stream.read()
-        return None if message is grpc.aio.EOF else message
+        return None if message is _EOF else message
 
     return read
 

@@ -1,6 +1,6 @@
 """What all peers of a run must have in common, as words that a person can compare.
 
-An agreement is a flat table, `algorithm.shared.lr -> 0.1`. Neighbours show it to each other whenever they connect, so
+An accord is a flat table, `algorithm.shared.lr -> 0.1`. Neighbours show it to each other whenever they connect, so
 that a difference is named before it does harm. It holds settings, names and shapes; of numbers learned from data, none.
 """
 
@@ -10,14 +10,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-Agreement = Mapping[str, str]
+Accord = Mapping[str, str]
 
 _FREE = ("version.",)  # what may differ between two sites; said, but not refused
 _SAID = 4  # differences that one sentence names
 _MOST = 60  # letters of a value that it quotes
 
 
-def differences(mine: Agreement, theirs: Agreement, them: str) -> str | None:
+def differences(mine: Accord, theirs: Accord, them: str) -> str | None:
     """One sentence that names what differs, or None where the run can begin."""
     keys = [k for k in sorted(mine.keys() | theirs.keys()) if mine.get(k) != theirs.get(k) and not k.startswith(_FREE)]
     if not keys:
@@ -27,10 +27,10 @@ def differences(mine: Agreement, theirs: Agreement, them: str) -> str | None:
     return f"The settings differ: {'; '.join(named)}{more}; make them alike."
 
 
-def run_id(agreement: Agreement) -> bytes:
-    """16 bytes that only peers with equal agreements share; how long a run lasts is not in it, so that it can be
+def run_id(accord: Accord) -> bytes:
+    """16 bytes that only peers with equal accords share; how long a run lasts is not in it, so that it can be
     prolonged."""
-    kept = {key: value for key, value in agreement.items() if not key.startswith(_FREE) and key != "run.rounds"}
+    kept = {key: value for key, value in accord.items() if not key.startswith(_FREE) and key != "run.rounds"}
     return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=16).digest()
 
 
