@@ -131,10 +131,10 @@ def _task(settings: Settings, seed: int) -> Task:
         models.build(s.model, _NOTHING)  # refused before data are read
     federated = data.load(s.data, peers=s.peers or None, partition=s.partition, seed=seed, samples=s.samples)
     module = models.build(s.model, federated, seed)
-    return Task.from_module(module, federated, personal=_personal(module, s))
+    return Task.from_module(module, federated, personal=personal_of(module, s))
 
 
-def _personal(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
+def personal_of(module: nn.Module, settings: Settings) -> str | tuple[str, ...]:
     """The head, unless the model is nothing else."""
     if settings.personal is not None:
         return tuple(part.strip() for part in settings.personal.split(",") if part.strip())

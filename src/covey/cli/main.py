@@ -16,13 +16,14 @@ import tyro
 from rich.console import Console
 from tyro.conf import subcommand
 
-from covey.cli import commands
+from covey.cli import commands, peer
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
+from covey.cli.peer import Peer
 from covey.cli.settings import Compare, Run, from_kept
 from covey.errors import BadInput, CoveyError
 
-Command = Run | Compare | Demo | Report | List
+Command = Run | Compare | Demo | Report | List | Peer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say_warnings_in_a_line(errors)
         try:
             command = parse(arguments)
-            _obey(command, console)
+            return _obey(command, console)
         except CoveyError as problem:
             _say(errors, "covey: ", str(problem), "bold red")
             return 2
@@ -50,11 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 130
         except SystemExit as stop:  # tyro has said what is wrong, or printed its help
             return stop.code if isinstance(stop.code, int) else 2
-    return 0
 
 
-def _obey(command: Command, console: Console) -> None:
+def _obey(command: Command, console: Console) -> int:
     match command:
+        case Peer():
+            return peer.obey(command, console)
         case Run() | Compare():
             commands.train(command, console)
         case Demo():
@@ -63,18 +65,20 @@ def _obey(command: Command, console: Console) -> None:
             commands.report(command, console)
         case List():
             commands.say(command, console)
+    return 0
 
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List, Peer)}
     earlier = _earlier(arguments)
     union: Any = None
     for name, kind in named.items():
         default = {"default": earlier} if type(earlier) is kind else {}
         one: Any = Annotated[kind, subcommand(name, **default)]
         union = one if union is None else union | one
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes,
+              tyro.conf.OmitSubcommandPrefixes)  # fmt: skip
     description = "Personal models, trained among peers that have no server."
     return tyro.cli(union, args=arguments, prog="covey", description=description, config=config)
 

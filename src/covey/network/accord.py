@@ -9,6 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+
+from covey.algorithms.algorithm import Algorithm
+from covey.engine.run import versions
+from covey.engine.settings import described
+from covey.graphs.graph import Graph
+from covey.network.settings import Settings
+from covey.tasks.digest import digest
+from covey.tasks.task import Init, Task
 
 Accord = Mapping[str, str]
 
@@ -38,3 +49,43 @@ def _short(value: str | None) -> str:
     if value is None:
         return "not set"
     return value if len(value) <= _MOST else value[:_MOST] + "…"
+
+
+def accord_of(algorithm: Algorithm, task: Task, graph: Graph, settings: Settings) -> Accord:
+    """What this peer shows of its settings. `task` as the algorithm prepared it, `graph` bound to the seed."""
+    run = settings.run
+    words = {
+        "roster": ", ".join(settings.roster),
+        "run.rounds": run.rounds,
+        "run.seed": run.seed,
+        "run.init": run.init,
+        "run.evaluate_every": run.evaluate_every,
+        "graph.name": graph.name,
+        "graph.seed": graph.seed,
+        "graph.weights": graph.fingerprint,
+        "data.classes": None if task.data is None else task.data.classes,
+        "data.labels": ", ".join(settings.data.labels),
+        "model.order": digest(*task.layout.parameters, *task.layout.statistics),
+    }
+    words |= {f"version.{name}": value for name, value in versions().items()}
+    words |= _flat("algorithm", described(algorithm))
+    return {key: str(value) for key, value in (words | _model(task, run.seed, run.init)).items()}
+
+
+def _flat(name: str, value: Any) -> dict[str, Any]:
+    """{"lr": 0.1} under the name "algorithm.shared" -> "algorithm.shared.lr": 0.1."""
+    if not isinstance(value, dict):
+        return {name: value}
+    table = cast("dict[str, Any]", value)
+    return {key: one for inner, each in table.items() for key, one in _flat(f"{name}.{inner}", each).items()}
+
+
+def _model(task: Task, seed: int, init: Init) -> dict[str, str]:
+    """Names, shapes and groups; and a digest of what all peers start from alike."""
+    layout, start = task.layout, task.start(torch.tensor([0]), seed, "common")
+    found = {"model.type": str(start.dtype).removeprefix("torch.")}
+    for group in ("shared", "personal"):
+        for name, one in layout.members(group, layout.statistics | layout.parameters).items():
+            found[f"model.{name}"] = f"{group} {'x'.join(map(str, one.shape)) or 'number'}"
+    alike = {"common": start, "heads": start[:, layout.shared]}
+    return found | ({"model.start": digest(alike[init])} if init in alike else {})
