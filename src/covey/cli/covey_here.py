@@ -1,5 +1,8 @@
-"""`covey peer up`: a whole covey on this machine. Every peer is a process with its own key, file, data and folder, as it
-would be on a machine of its own; only the addresses are all here."""
+"""`covey peer up`: a whole covey on this machine.
+
+Every peer is a process with its own key, file, data and folder, as it would be on a machine of its own; only the
+addresses are all here. A peer that is killed is started again after a while, as a service would be.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +34,54 @@ from covey.graphs import Graph
 from covey.network import audit, authority, identity
 from covey.network.settings import read_settings
 
-_NAMES = ("anna", "bela", "cleo", "dora", "emil", "fritz", "gina", "hugo", "ida", "jonas")
+_NAMES = ("north", "east", "south", "west", "centre", "coast", "hill", "lake", "valley", "forest")
+_DEFAULTS = {"lr": 0.1, "batch": 10}  # of [algorithm]; and five epochs, unless steps are given
+_AGAIN_SECONDS = 10.0  # until a peer that was killed is started again
 _STOP_SECONDS = 20.0  # for a peer to finish what it writes, before it is killed
 _LOOK_SECONDS = 1.0
 _LINE_SECONDS = 5.0  # between two lines where there is no terminal
 
 
-@dataclass
 class _Process:
-    name: str
-    folder: Path
-    process: subprocess.Popen[bytes]
+    """One peer, and the process that it is now."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.name, self.folder = file, file.parent.name, file.parent
+        self.died: float | None = None
+        self.start()
+
+    def start(self) -> None:
+        """In a session of its own, so that Ctrl-C reaches it only through us, once."""
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        words = [sys.executable, "-m", "covey.cli", "peer", "run", str(self.file)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                            start_new_session=True)  # fmt: skip
 
     @property
     def log(self) -> Path:
         return self.folder / "log.txt"
+
+    @property
+    def over(self) -> bool:
+        return self.process.poll() == 0
+
+    @property
+    def failed(self) -> bool:
+        return (self.process.poll() or 0) > 0
+
+    def revive(self, say: Callable[[str], None]) -> None:
+        """Start it again some time after a signal has killed it."""
+        code = self.process.poll()
+        if code is None or code >= 0:
+            return
+        if self.died is None:
+            self.died = time.monotonic()
+            say(f"{self.name} was killed (signal {-code}); it is started again in {_AGAIN_SECONDS:.0f} seconds")
+        elif time.monotonic() - self.died >= _AGAIN_SECONDS:
+            self.died = None
+            self.start()
+            say(f"{self.name} is started again; it goes on from what is on its disk")
 
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
@@ -59,8 +94,8 @@ def up(asked: Up, console: Console) -> int:
         raise BadInput(f"--peers {asked.peers}: a covey has two peers or more.")
     home = _new_folder(asked.out)
     files = write(asked, home)
-    _say(console, f"{asked.peers} peers in {home}: each has its key, its data and its peer.toml there; Ctrl-C stops all.")
-    processes = [_started(file) for file in files]
+    _say(console, f"{asked.peers} peers in {home}, each with its key, its data and its peer.toml; Ctrl-C stops all.")
+    processes = [_Process(file) for file in files]
     try:
         _watch(processes, asked.rounds, console)
     except KeyboardInterrupt:
@@ -121,7 +156,7 @@ def _words(given: Sequence[str]) -> dict[str, Any]:
             found[name] = json.loads(text)
         except ValueError:
             found[name] = text
-    return found
+    return _DEFAULTS | ({} if "steps" in found else {"epochs": 5}) | found
 
 
 def _neighbours(graph: Graph, rounds: int) -> list[set[int]]:
@@ -153,50 +188,49 @@ def _new_folder(out: Path | None) -> Path:
     return out
 
 
-def _started(file: Path) -> _Process:
-    """In a session of its own, so that Ctrl-C reaches it only through us, once."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    words = [sys.executable, "-m", "covey.cli", "peer", "run", str(file)]
-    with (file.parent / "log.txt").open("wb") as log:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                                   start_new_session=True)  # fmt: skip
-    return _Process(file.parent.name, file.parent, process)
-
-
 def _watch(processes: list[_Process], rounds: int, console: Console) -> None:
-    """Until all have ended, or one has failed: the others would wait for it for ever."""
+    """Until all have ended, or one has failed: the others would wait for it."""
     with ExitStack() as shown:
         live = shown.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         last = 0.0
-        while any(one.process.poll() is None for one in processes):
-            if any(one.process.poll() not in (None, 0) for one in processes):
-                return
+        while not all(one.over for one in processes) and not any(one.failed for one in processes):
+            for one in processes:
+                one.revive(lambda text: _say(console, text))
             seen = {one.name: ask(one.folder / "run") for one in processes}
             if live is not None:
                 live.update(_table(processes, seen), refresh=True)
             elif time.monotonic() - last >= _LINE_SECONDS:
                 last = time.monotonic()
-                rounds_done = [now["round"] for now in seen.values() if now is not None]
-                at = f"rounds {min(rounds_done) + 1} to {max(rounds_done) + 1} of {rounds}" if rounds_done else "starting"
-                _say(console, f"{len(rounds_done)} of {len(processes)} peers run: {at}")
+                _say(console, _line(processes, seen, rounds))
             time.sleep(_LOOK_SECONDS)
+        if live is not None:
+            live.update(Table(box=None), refresh=True)
+
+
+def _line(processes: list[_Process], seen: Mapping[str, Mapping[str, Any] | None], rounds: int) -> str:
+    at = [now["round"] + 1 for now in seen.values() if now is not None]
+    over = sum(one.over for one in processes)
+    where = f", in rounds {min(at)} to {max(at)} of {rounds}" if at else ""
+    return f"{len(at)} of {len(processes)} peers run{where}" + (f"; {over} are done" if over else "")
 
 
 def _table(processes: list[_Process], seen: Mapping[str, Mapping[str, Any] | None]) -> Table:
     made = Table(box=None, pad_edge=False)
-    for head in ("peer", "round", "at", "loss", "said", "heard", "neighbours"):
+    for head in ("peer", "process", "round", "at", "loss", "said", "heard", "neighbours"):
         made.add_column(head)
     for one in processes:
         now = seen[one.name]
         if now is None:
             ended = one.process.poll()
-            made.add_row(one.name, "", "starts" if ended is None else "done" if ended == 0 else "failed")
+            made.add_row(one.name, "", "", "starts" if ended is None else "done" if ended == 0 else "is dead")
             continue
         far: Mapping[str, Mapping[str, Any]] = now["neighbours"]
         sizes = [f"{sum(them[key] for them in far.values()) / 1e6:.2f} MB" for key in ("bytes_out", "bytes_in")]
         loss = next((f"{value:.3f}" for value in now["losses"].values()), "")
         others = ", ".join(f"{name} {them['presence']}" for name, them in far.items())
-        made.add_row(one.name, f"{now['round'] + 1}/{now['rounds']}", now["doing"], loss, *sizes, others)
+        made.add_row(
+            one.name, str(one.process.pid), f"{now['round'] + 1}/{now['rounds']}", now["doing"], loss, *sizes, others
+        )
     return made
 
 
@@ -215,7 +249,7 @@ def _stop(processes: list[_Process]) -> None:
 
 
 def _tell_end(processes: list[_Process], console: Console) -> int:
-    failed = [one for one in processes if one.process.returncode not in (0, 130)]
+    failed = [one for one in processes if one.failed and one.process.returncode != 130]  # 130: stopped by us
     for one in failed:
         _say(console, f"{one.name} failed: {one.last_words()} ({one.log})")
     if failed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rich.console import Console
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 from covey.errors import BadInput
 
@@ -94,9 +94,9 @@ class Up:
     model: Annotated[str, arg(metavar="NAME")] = "mlp"  # a name of `covey list models`
     rounds: int = 30
     seed: int = 0
-    # of [algorithm] in peer.toml, as in --set lr=0.1
-    set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")] = ("lr=0.1", "epochs=5", "batch=10")
-    out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for keys, files and logs; by default a new one
+    # of [algorithm] in peer.toml, as in --set lr=0.05; by default lr=0.1, batch=10 and epochs=5
+    set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE"), UseAppendAction] = ()
+    out: Annotated[Path | None, arg(metavar="DIR")] = None  # a new folder for keys, files and logs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +125,11 @@ def obey(command: Peer, console: Console) -> int:
     match do:
         case Init():
             peer_tools.init(do, console)
-        case Authority(do=Establish() as asked):
-            peer_tools.establish(asked, console)
-        case Authority(do=Sign() as asked):
-            peer_tools.sign(asked, console)
+        case Authority():
+            if isinstance(do.do, Establish):
+                peer_tools.establish(do.do, console)
+            else:
+                peer_tools.sign(do.do, console)
         case Check():
             return peer_tools.check(do, console)
         case Say():

@@ -17,11 +17,12 @@ from covey.cli.site import Site, site_of
 from covey.cli.wiring import load_identity, transport_of
 from covey.engine.run import Entry
 from covey.errors import BadInput
-from covey.network.audit import Audit, kind_and_round
+from covey.network.audit import Audit
 from covey.network.metrics import Board
 from covey.network.peer import Peer
 from covey.network.settings import Settings, read_settings
 from covey.network.transport import Part
+from covey.network.wire import Kind
 
 _LOUD = "NO TLS: whoever has an account on this machine can read and change what this peer says and hears."
 
@@ -37,8 +38,7 @@ def run(file: Path, console: Console) -> None:
     log = Audit(settings.network.folder / "audit.jsonl")
 
     def leaving(name: str, parts: Sequence[Part]) -> None:
-        kind, round = kind_and_round(parts[0])
-        log.leaving(name, round, kind, parts)
+        log.leaving(name, *_round_and_kind(parts[0]), parts)
 
     transport = transport_of(site, "run", teller.report, leaving)
     run, network = settings.run, settings.network
@@ -60,6 +60,11 @@ def run(file: Path, console: Console) -> None:
         log.close()
         (network.folder / ADDRESS).unlink(missing_ok=True)
     teller.say(f"done: {done.peers.round} rounds; {network.folder} has summary.json, metrics.jsonl, audit.jsonl")
+
+
+def _round_and_kind(head: Part) -> tuple[int, str]:
+    """Of a frame, by its header; docs/protocol.md says where they are."""
+    return int.from_bytes(head[24:32], "little", signed=True), Kind(head[5]).name
 
 
 class _Teller:

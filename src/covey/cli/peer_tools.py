@@ -30,12 +30,12 @@ def init(asked: peer.Init, console: Console) -> None:
     _print(console, f"{key}: the private key; it stays on this machine")
     _print(console, f"{request}: the request; have the authority sign it")
     _print(console, f"{asked.name} {fingerprint}")
-    _print(console, "The last line is for the files of all neighbours; tell it to them by another way than the network.")
+    _print(console, "That line is for the files of all neighbours; tell it to them by another way than the network.")
 
 
 def establish(asked: peer.Establish, console: Console) -> None:
     at = authority.establish(asked.folder, asked.days)
-    _print(console, f"{at}: the authority's certificate; every peer needs a copy. Its key lies beside it and stays here.")
+    _print(console, f"{at}: the authority's certificate, of which every peer needs a copy; its key stays here")
 
 
 def sign(asked: peer.Sign, console: Console) -> None:

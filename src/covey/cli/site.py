@@ -57,7 +57,9 @@ def site_of(settings: Settings, home: Path) -> Site:
     n, run = len(settings.roster), settings.run
     graph = graphs.parse(run.graph, n)
     if graph.hub or algorithm.needs == "server":
-        raise BadInput(f"{command.algorithm} on {run.graph} needs a server, and here is nobody in the middle; use gossip.")
+        raise BadInput(
+            f"{command.algorithm} on {run.graph} needs a server, and nobody is in the middle here; use gossip."
+        )
     graph = graph.bound(run.seed, torch.ones(n, dtype=torch.int64))
     graphs.check(graph, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
     _require_neighbours(settings, graph)
@@ -140,6 +142,8 @@ def _require_neighbours(settings: Settings, graph: Graph) -> None:
             break
     wanted, listed = {roster[k] for k in met - {me}}, [one.name for one in settings.neighbours]
     for name in (one for one in roster if one in wanted and one not in listed):
-        raise BadInput(f"On the graph {graph.name}, {name} is a neighbour of {settings.name}; list it in [[neighbours]].")
+        raise BadInput(
+            f"On the graph {graph.name}, {name} is a neighbour of {settings.name}; add it to [[neighbours]]."
+        )
     for name in (one for one in listed if graph.fixed and one not in wanted):
         raise BadInput(f"On the graph {graph.name}, {name} is no neighbour of {settings.name}; take it out.")

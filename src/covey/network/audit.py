@@ -23,7 +23,6 @@ from typing import Any, cast
 from covey.errors import BadInput, CoveyError
 from covey.network.pieces import size
 from covey.network.transport import Part
-from covey.network.wire import Kind
 
 START = "0" * 64
 _FIELDS = ("n", "at", "to", "round", "kind", "bytes", "digest", "chain")
@@ -84,11 +83,6 @@ class Audit:
             self._file.write(json.dumps(line | {"chain": link}).encode() + b"\n")
             self._file.flush()
             self._next, self._link = self._next + 1, link
-
-
-def kind_and_round(head: Part) -> tuple[str, int]:
-    """What a frame is for, and of which round it is, by its header."""
-    return Kind(head[5]).name, int.from_bytes(head[24:32], "little", signed=True)
 
 
 def verify(path: Path) -> End:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -40,7 +40,7 @@ def exposition(status: Mapping[str, Any]) -> str:
     lines: list[str] = []
     own = {"peer": status["name"], "run": status["run"]}
 
-    def metric(name: str, kind: str, about: str, values: list[tuple[Mapping[str, str], float]]) -> None:
+    def metric(name: str, kind: str, about: str, values: Sequence[tuple[Mapping[str, str], float]]) -> None:
         if values:
             lines.extend((f"# HELP {name} {about}", f"# TYPE {name} {kind}"))
             lines.extend(f"{name}{_labels(labels)} {_number(value)}" for labels, value in values)
@@ -88,7 +88,9 @@ class Board:
         try:
             self._server = ThreadingHTTPServer((host, port), _handler(now))
         except OSError as problem:
-            raise BadInput(f"The status cannot be shown at {address} ({problem.strerror}); name a free port.") from problem
+            raise BadInput(
+                f"The status cannot be shown at {address} ({problem.strerror}); name a free port."
+            ) from problem
         self._server.daemon_threads = True
         self.address = f"{host}:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, name="covey status", daemon=True).start()

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
-
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log on stderr repeats what is reported here in a sentence
 
 import grpc
 import grpc.aio
@@ -26,9 +23,10 @@ from covey.errors import BadInput, CoveyError
 from covey.network import identity as own
 from covey.network.accord import Accord, differences
 from covey.network.addresses import is_loopback
+from covey.network.channels import cause_of, certificates, channel_to, server_options
 from covey.network.connection import Backoff, Connection, Leaving, Read, Write
 from covey.network.hello import Answer, Hello, Purpose
-from covey.network.pieces import PIECE, Unfit
+from covey.network.pieces import Unfit
 from covey.network.transport import Part
 
 _EOF = cast(Any, grpc.aio).EOF
@@ -146,14 +144,14 @@ class GrpcTransport:
 
     async def _serve(self) -> grpc.aio.Server:
         assert self._listen is not None
-        server = grpc.aio.server(options=_options({"grpc.so_reuseport": 0, "grpc.max_concurrent_streams": 2}))
+        server = grpc.aio.server(options=server_options())
         handler = grpc.stream_stream_rpc_method_handler(self._answer)  # no serialiser: a message is its bytes
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_STREAM: handler}),))
         try:
             if self._identity is None:
                 self.port = server.add_insecure_port(self._listen)
             else:
-                first, fetch = _certificates(self._identity()), self._fetch
+                first, fetch = certificates(self._identity()), self._fetch
                 credentials = grpc.dynamic_ssl_server_credentials(first, cast(Any, fetch), True)
                 self.port = server.add_secure_port(self._listen, credentials)
         except RuntimeError:
@@ -167,7 +165,7 @@ class GrpcTransport:
         """The certificates for one more handshake; None keeps the last good ones."""
         assert self._identity is not None
         try:
-            return _certificates(self._identity())
+            return certificates(self._identity())
         except CoveyError as problem:
             self._report(self._name, str(problem))
             return None
@@ -237,7 +235,7 @@ class GrpcTransport:
                 except CoveyError as problem:
                     self._report(far.name, f"{far.name} at {far.address}: {problem}")
                 except grpc.aio.AioRpcError as problem:
-                    self._report(far.name, f"{far.name} cannot be reached at {far.address}: {_why(problem)}.")
+                    self._report(far.name, f"{far.name} cannot be reached at {far.address}: {cause_of(problem)}.")
                 except TimeoutError:
                     self._report(far.name, f"{far.name} at {far.address} does not answer.")
             await asyncio.sleep(backoff.seconds())
@@ -248,16 +246,7 @@ class GrpcTransport:
         if far.fingerprint in self._revoked():
             raise Refused(f"The key of {far.name} has been revoked.")
         identity = None if self._identity is None else self._identity()
-        extra: dict[str, int | str] = {"grpc.use_local_subchannel_pool": 1}  # a handshake of its own, with the
-        if is_loopback(far.address):  #                                        certificates as they are now
-            extra["grpc.enable_http_proxy"] = 0
-        if identity is None:
-            channel = grpc.aio.insecure_channel(far.address, options=_options(extra))
-        else:
-            key, certificate, authority = identity.pem()
-            credentials = grpc.ssl_channel_credentials(authority, key, certificate)
-            extra["grpc.ssl_target_name_override"] = far.name  # the name that the certificate must bear
-            channel = grpc.aio.secure_channel(far.address, credentials, options=_options(extra))
+        channel = channel_to(far.address, far.name, identity)
         try:
             call = cast(Any, channel.stream_stream(f"/{_SERVICE}/{_STREAM}"))()
             try:
@@ -321,7 +310,7 @@ class GrpcTransport:
         except Unfit as problem:
             why = str(problem)
         except grpc.aio.AioRpcError as problem:
-            why = _why(problem)
+            why = cause_of(problem)
         except (grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError) as problem:
             why = f"the connection broke ({problem})"
         finally:
@@ -349,40 +338,6 @@ def _reader(stream: Any) -> Read:
         return None if message is _EOF else message
 
     return read
-
-
-def _certificates(identity: own.Identity) -> grpc.ServerCertificateConfiguration:
-    key, certificate, authority = identity.pem()
-    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
-
-
-def _options(extra: Mapping[str, int | str]) -> list[tuple[str, int | str]]:
-    common: dict[str, int | str] = {
-        "grpc.max_receive_message_length": PIECE + 4096,
-        "grpc.max_send_message_length": PIECE + 4096,
-        "grpc.http2.max_frame_size": (1 << 24) - 1,  # 16 kB by default: measured 1.4 times slower
-        "grpc.keepalive_time_ms": 20_000,  # a dead line is noticed within 30 s
-        "grpc.keepalive_timeout_ms": 10_000,
-        "grpc.keepalive_permit_without_calls": 1,
-        "grpc.http2.max_pings_without_data": 0,
-        "grpc.http2.min_ping_interval_without_data_ms": 10_000,
-        "grpc.http2.min_recv_ping_interval_without_data_ms": 10_000,
-        "grpc.max_reconnect_backoff_ms": 1000,  # the pauses are made in _keep_dialling
-    }
-    return [*(common | dict(extra)).items()]
-
-
-def _why(problem: grpc.aio.AioRpcError) -> str:
-    """The end of gRPC's long explanation, which is the cause."""
-    text = (problem.details() or problem.code().name).strip().rstrip(".")
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        cause = text.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(":")[0]
-        return f"its certificate is not accepted here ({cause})"
-    if "onnection refused" in text:
-        return "nobody listens there"
-    if "Socket closed" in text or "Connection reset" in text or "handshake" in text:
-        return "it hung up before the greeting; perhaps it does not accept this peer's certificate, or speaks no TLS"
-    return text.rpartition("last error: ")[2]
 
 
 def _require_loopback(addresses: Sequence[str | None]) -> None:
