@@ -56,7 +56,7 @@ def _options(extra: Mapping[str, int | str]) -> Options:
     return [*(common | dict(extra)).items()]
 
 
-def cause_of(problem: grpc.aio.AioRpcError) -> str:
+def cause_of(problem: grpc.aio.AioRpcError, greeting: bool = False) -> str:
     """The end of gRPC's long explanation, which is the cause."""
     text = (problem.details() or problem.code().name).strip().rstrip(".")
     if "CERTIFICATE_VERIFY_FAILED" in text:
@@ -64,6 +64,6 @@ def cause_of(problem: grpc.aio.AioRpcError) -> str:
         return f"its certificate is not accepted here ({cause})"
     if "onnection refused" in text:
         return "nobody listens there"
-    if "Socket closed" in text or "Connection reset" in text or "handshake" in text:
+    if greeting and ("Socket closed" in text or "Connection reset" in text or "handshake" in text):
         return "it hung up before the greeting; perhaps it does not accept this peer's certificate, or speaks no TLS"
-    return text.rpartition("last error: ")[2]
+    return text.rpartition("last error: ")[2].removeprefix("UNAVAILABLE: ")

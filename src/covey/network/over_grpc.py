@@ -235,7 +235,9 @@ class GrpcTransport:
                 except CoveyError as problem:
                     self._report(far.name, f"{far.name} at {far.address}: {problem}")
                 except grpc.aio.AioRpcError as problem:
-                    self._report(far.name, f"{far.name} cannot be reached at {far.address}: {cause_of(problem)}.")
+                    self._report(
+                        far.name, f"{far.name} cannot be reached at {far.address}: {cause_of(problem, greeting=True)}."
+                    )
                 except TimeoutError:
                     self._report(far.name, f"{far.name} at {far.address} does not answer.")
             await asyncio.sleep(backoff.seconds())
@@ -310,7 +312,7 @@ class GrpcTransport:
         except Unfit as problem:
             why = str(problem)
         except grpc.aio.AioRpcError as problem:
-            why = cause_of(problem)
+            why = f"the connection broke ({cause_of(problem)})"
         except (grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError) as problem:
             why = f"the connection broke ({problem})"
         finally:
@@ -324,9 +326,17 @@ class GrpcTransport:
             self._down(connection.name, why)
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
     """The process's one loop for all its transports: gRPC's events of a loop that is closed go astray."""
+    with _made:
+        return _new_loop()
+
+
+_made = threading.Lock()
+
+
+@cache
+def _new_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="covey transport", daemon=True).start()
     return loop
