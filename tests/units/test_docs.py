@@ -21,7 +21,7 @@ import torch
 
 import covey
 from covey import SGD, algorithms, graphs
-from covey.cli import methods
+from covey.cli import methods, peer
 from covey.cli.main import parse
 from covey.cli.settings import Compare, Run
 from covey.data import partition
@@ -106,7 +106,8 @@ def understood(settings: Run | Compare) -> None:
 @every
 def test_flags_exist(page: Path) -> None:
     """`--flag` in a code span, whatever follows it."""
-    known = {one.name.replace("_", "-") for kind in (Run, Compare) for one in fields(kind)} - {"extra"} | {"with"}
+    kinds = (Run, Compare, peer.Check, peer.Init, peer.Establish, peer.Sign, peer.Audit, peer.Say, peer.Up)
+    known = {one.name.replace("_", "-") for kind in kinds for one in fields(kind)} - {"extra"} | {"with"}
     for flag in re.findall(r"`--([a-z-]+)", page.read_text()):
         assert flag in known, flag
 
