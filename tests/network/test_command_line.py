@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 import covey
 from cli.helpers import refused, run
+from covey.cli import peer_tools
 from covey.cli.covey_here import write
-from covey.cli.peer import Up
+from covey.cli.peer import Check, Up
 
 SMALL = {"model": "softmax", "samples": 10, "rounds": 3}
 
@@ -47,7 +49,7 @@ def checks(files: list[Path], seconds: float) -> dict[str, int]:
     codes: dict[str, int] = {}
 
     def one(file: Path) -> None:
-        codes[file.parent.name] = run("peer", "check", file, "--seconds", seconds)
+        codes[file.parent.name] = peer_tools.check(Check(file=file, seconds=seconds), Console(width=200))
 
     threads = [threading.Thread(target=one, args=(file,)) for file in files]
     for thread in threads:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from covey.errors import BadInput
 from covey.network import hello, identity
@@ -173,3 +176,31 @@ def test_no_greeting(message: bytes) -> None:
     for kind in (Hello, Answer):
         with pytest.raises(hello.Unfit):
             kind.decode(message)
+
+
+_VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(inner) |
+                       st.dictionaries(st.text(max_size=4), inner), max_leaves=6)  # fmt: skip
+_HELLO = {"version": 1, "name": "b", "to": "a", "nonce": "0" * 64, "purpose": "run", "accord": {"seed": "0"},
+          "public": "", "signature": ""}  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(key=st.sampled_from([*_HELLO, "accord.seed", "refused"]), value=_VALUES)
+def test_a_greeting_with_one_thing_wrong(key: str, value: object) -> None:
+    """A valid greeting of which one value is replaced is read, or refused as unfit; nothing else happens."""
+    changed = dict(_HELLO, accord={"seed": value}) if key == "accord.seed" else _HELLO | {key: value}
+    for kind in (Hello, Answer):
+        try:
+            read = kind.decode(json.dumps(changed).encode())
+        except hello.Unfit as problem:
+            assert "\n" not in str(problem)
+        else:
+            assert all(isinstance(one, str) and one.isprintable() for pair in read.accord.items() for one in pair)
+
+
+def test_a_stranger_cannot_write_on_the_operators_terminal() -> None:
+    for words in ("\x1b[2Jall is well", "line\nline", "x" * 5000):
+        with pytest.raises(hello.Unfit):
+            Hello.decode(json.dumps(_HELLO | {"accord": {"seed": words}}).encode())
+        with pytest.raises(hello.Unfit):
+            Answer.decode(json.dumps({"version": 1, "refused": words}).encode())

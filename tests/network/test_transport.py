@@ -14,6 +14,7 @@ from cryptography import x509
 
 from covey.network import over_grpc
 from covey.network.pieces import PIECE
+from covey.network.transport import Part
 from network.consortium import Consortium, Site, frames_of, free_port
 
 
@@ -124,6 +125,26 @@ def test_the_queue_for_a_slow_line_is_bounded(made: Consortium) -> None:
         assert [frame[:6] for frame in frames_of(a, "b")] == [b"head 0", b"head 1"]
         b.wait(lambda: b.say("a", *frames[2]))
         a.wait_frames(3)
+
+
+def test_an_error_of_who_takes_a_frame_ends_one_connection_only(made: Consortium) -> None:
+    def fails(name: str, part: Part) -> None:
+        raise RuntimeError("a mistake")
+
+    with (
+        Site(made, "a", {"b": None, "c": None}) as a,
+        Site(made, "b", {"a": a.address}, None) as b,
+        Site(made, "c", {"a": a.address}, None) as c,
+    ):
+        a.wait_up("b", "c")
+        a.transport._deliver = fails
+        assert b.say("a", b"x")
+        a.wait_down("b")
+        a.transport._deliver = a._deliver
+        assert c.say("a", b"y")
+        a.wait_frames(1)
+        a.wait_up("b")  # it comes again
+        b.wait_up("a")
 
 
 def test_a_frame_larger_than_agreed_ends_the_connection(made: Consortium) -> None:

@@ -12,7 +12,6 @@ and the answer it then gets is of no use to it.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import secrets
@@ -25,6 +24,7 @@ from covey.network.pieces import Unfit
 
 VERSION = 1  # of this greeting and of the frames after it
 LARGEST = 1 << 20  # of a greeting
+_LONGEST = 4096  # letters of one of its words
 Purpose = Literal["run", "check"]
 
 Sign = Callable[[bytes], bytes]
@@ -84,7 +84,7 @@ class Answer:
             return cls("", "run", {}, refused=_text(said, "refused"))
         try:
             public, signature = (base64.b64decode(_text(said, key), validate=True) for key in ("public", "signature"))
-        except binascii.Error:
+        except ValueError:
             raise Unfit("The answer's key or signature is not base64.") from None
         return cls(_text(said, "name"), _purpose(said), _accord(said), public, signature)
 
@@ -128,7 +128,14 @@ def _text(said: Mapping[str, Any], key: str) -> str:
     value = said.get(key)
     if not isinstance(value, str):
         raise Unfit(f"The greeting lacks '{key}'.")
+    if not _fit(value):
+        raise Unfit(f"The greeting's '{key}' is too long, or no text.")
     return value
+
+
+def _fit(text: str) -> bool:
+    """Whether a stranger's words may be shown to an operator and written into a log."""
+    return len(text) <= _LONGEST and text.isprintable()
 
 
 def _purpose(said: Mapping[str, Any]) -> Purpose:
@@ -142,6 +149,6 @@ def _accord(said: Mapping[str, Any]) -> Accord:
     if not isinstance(table, dict):
         raise Unfit("The greeting lacks 'accord'.")
     known = cast("dict[str, Any]", table)
-    if not all(isinstance(value, str) for value in known.values()):
+    if not all(_fit(key) and isinstance(value, str) and _fit(value) for key, value in known.items()):
         raise Unfit("The greeting's accord holds more than words.")
     return cast("dict[str, str]", known)

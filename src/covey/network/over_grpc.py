@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from covey.network.hello import Answer, Hello, Purpose
 from covey.network.pieces import Unfit
 from covey.network.transport import Part
 
+log = logging.getLogger("covey.network")
 _EOF = cast(Any, grpc.aio).EOF
 _SERVICE, _STREAM = "covey.Peer", "Talk"
 _GREETING_SECONDS = 20.0  # for a neighbour to greet, before the connection is given up
@@ -315,6 +317,9 @@ class GrpcTransport:
             why = f"the connection broke ({cause_of(problem)})"
         except (grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError) as problem:
             why = f"the connection broke ({problem})"
+        except Exception as problem:  # of who takes the frames: this connection ends, and the others go on
+            log.exception("a frame of %s could not be taken", name)
+            why = f"{type(problem).__name__}: {problem}"
         finally:
             self._drop(connection, connection.ended or why)
         return True
