@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +46,7 @@ class Augmented(nn.Module):
             rows = top[:, None] + torch.arange(h, device=x.device)
             columns = left[:, None] + torch.arange(w, device=x.device)
             x = padded[torch.arange(n, device=x.device)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
-            x = x.permute(0, 3, 1, 2)
+            x = x.permute(0, 3, 1, 2).contiguous()
         return self.body(x)
 
 
@@ -57,17 +59,27 @@ def rate(t: int, per_epoch: int, epochs: int) -> float:
 def methods(per_epoch: int, epochs: int) -> dict[str, a.Algorithm]:
     lr = partial(rate, per_epoch=per_epoch, epochs=epochs)
     one = SGD(lr, batch=BATCH, momentum=0.9, nesterov=True, weight_decay=1e-4)
-    five = SGD(lr, steps=H, batch=BATCH, weight_decay=1e-4)
+    five = replace(one, steps=H, rescale=True)  # with momentum that lives on and a trigger it is SQuARM-SGD
     rising = trigger.norm(trigger.piecewise(2.5, 1.5, max(1, per_epoch * epochs // 20), 350.0), cap=True)
     top = compress.SignTopK(0.01)
+
+    def by(how: compress.Compressor, when: trigger.Trigger = trigger.always) -> Compressed:
+        return Compressed(how, "auto", when, known=True)
+
     return {
         "vanilla": a.DSGDm(one),
-        "CHOCO-Sign": a.DSGDm(one, by=Compressed(compress.Sign(), "auto", known=True)),
-        "CHOCO-TopK": a.DSGDm(one, by=Compressed(compress.TopK(0.01), "auto", known=True)),
-        "SQuARM-no-trigger": a.SQuARM(five, top, "auto"),
-        "SQuARM": a.SQuARM(five, top, "auto", rising),
-        "SQuARM-4bit-TopK-10%": a.SQuARM(five, compress.QTopK(0.1, levels=15), "auto"),
+        "CHOCO-Sign": a.DSGDm(one, by=by(compress.Sign())),
+        "CHOCO-TopK": a.DSGDm(one, by=by(compress.TopK(0.01))),
+        "SQuARM-no-trigger": a.DSGDm(five, by=by(top)),
+        "SQuARM": a.DSGDm(five, by=by(top, rising)),
+        "SQuARM-4-bit-TopK": a.DSGDm(five, by=by(compress.QTopK(0.01, levels=7))),
     }
+
+
+def task(samples: int | None) -> Task:
+    data = covey.data.load("cifar10", peers=PEERS, partition="iid", samples=samples, seed=0)
+    torch.manual_seed(0)
+    return Task.from_module(Augmented(models.build("resnet20", data, 0)), data, statistics="personal")
 
 
 def main() -> None:
@@ -80,31 +92,34 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    data = covey.data.load("cifar10", peers=PEERS, partition="iid", samples=given.samples, seed=0)
-    torch.manual_seed(0)
-    module = Augmented(models.build("resnet20", data, 0))
-    task = Task.from_module(module, data, statistics="personal")
-    per_epoch = int(data.train.counts.min()) // BATCH
+    problem = task(given.samples)
+    per_epoch = int(problem.train.counts.min()) // BATCH
     for name, method in methods(per_epoch, given.epochs).items():
-        if given.only and name not in given.only.split(","):
-            continue
-        steps = method.local.steps or 1
-        rounds = per_epoch * given.epochs // steps
-        every = max(1, per_epoch // steps)
+        if not given.only or name in given.only.split(","):
+            run_one(name, method, problem, per_epoch, given)
 
-        def say(t: int, entry: dict | None, name: str = name, every: int = every) -> None:
-            if entry is not None and t % (5 * every) < every:
-                print(name, t, round(entry["average"]["accuracy"], 4), f"{entry['bits']['formula']['links']:.3g}",
-                      entry["seconds"], flush=True)  # fmt: skip
 
-        run = covey.simulate(method, task, graphs.ring(PEERS), rounds=rounds, device=given.device, chunk=1,
-                             evaluate_every=every, on_round=say)  # fmt: skip
-        gamma = run.peers.state.get("gamma")
-        curve = [{"round": e["round"], "accuracy": e["average"]["accuracy"], "loss": e["train_loss"], "bits": e["bits"]}
-                 for e in run.history]  # fmt: skip
-        kept = {"name": name, "steps": steps, "per_epoch": per_epoch, "epochs": given.epochs,
-                "gamma": None if gamma is None else float(gamma[0]), "curve": curve}  # fmt: skip
+def run_one(name: str, method: a.Algorithm, problem: Task, per_epoch: int, given: argparse.Namespace) -> None:
+    """Run a method and keep its curve, rewritten at every look: a run that is cut off has shown something."""
+    steps = method.local.steps or 1
+    curve: list[dict[str, Any]] = []
+    kept = {"name": name, "steps": steps, "per_epoch": per_epoch, "epochs": given.epochs, "curve": curve}
+
+    def keep(t: int, entry: dict[str, Any] | None) -> None:
+        if entry is None:
+            return
+        now = {"round": t, "epoch": t * steps / per_epoch, "accuracy": entry["average"]["accuracy"],
+               "personal": entry["mixed"]["accuracy"], "train_loss": entry["train_loss"],
+               "consensus": entry["consensus"], "bits": entry["bits"]}  # fmt: skip
+        curve.append(now)
         (given.out / f"{name}.json").write_text(json.dumps(kept))
+        print(f"{name:18s} epoch {now['epoch']:5.1f}  mean model {100 * now['accuracy']:5.2f} %  peers "
+              f"{100 * now['personal']:5.2f} %  {now['bits']['formula']['links']:.3g} bits", flush=True)  # fmt: skip
+
+    every = max(1, 2 * per_epoch // steps)
+    rounds = per_epoch * given.epochs // steps
+    covey.simulate(method, problem, graphs.ring(PEERS), rounds=rounds, device=given.device, chunk=1,
+                   evaluate_every=every, on_round=keep)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ run.summary()
 __version__ = "0.1.0"
 
 from covey import algorithms, compress, data, exchange, graphs, models, transfer, trigger
-from covey.engine import Clock, Run, simulate
+from covey.engine import Clock, Run, adapt, simulate
 from covey.errors import (
     BadInput,
     CoveyError,
@@ -17,6 +17,7 @@ from covey.errors import (
     UnknownName,
     UnsoundGraph,
 )
+from covey.per_peer import groups
 from covey.tasks import Task
 from covey.training import SGD
 
@@ -31,11 +32,13 @@ __all__ = [
     "Task",
     "UnknownName",
     "UnsoundGraph",
+    "adapt",
     "algorithms",
     "compress",
     "data",
     "exchange",
     "graphs",
+    "groups",
     "models",
     "simulate",
     "transfer",

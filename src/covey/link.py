@@ -53,6 +53,7 @@ class Link(ABC):
 
     graph: Graph
     round: Round  # of this round; set by the engine through `begin`
+    traffic: Traffic
 
     @abstractmethod
     def begin(self, t: int) -> None:
@@ -93,8 +94,9 @@ class Link(ABC):
     def _mix(self, messages: list[Message], carry: bool, wait: bool, onto: Tensor | None) -> list[Tensor]: ...
 
     @abstractmethod
-    def gather(self, thing: Thing) -> Gathered:
-        """What each neighbour said, unmixed."""
+    def gather(self, thing: Thing, *, carry: bool = False) -> Gathered:
+        """What each neighbour said, unmixed. carry: for changes, as in `mix`; a slot then holds the sum of what has
+        arrived from its neighbour, each change once."""
 
     def weights(self) -> Tensor:
         """What each row gives to those it hears in this round: [rows, slots], 0 where empty. Nothing is sent."""
@@ -119,7 +121,8 @@ class InProcessLink(Link):
     """All peers are rows of one matrix: mixing is a product with W.
 
     exact    add in the order of the senders, as a peer on a network does: bit-equal to it
-    in_flight  what `wait=False` has sent and not delivered; it arrives in the next round. Saved with a checkpoint.
+    in_flight  what `wait=False` has sent and not delivered; it arrives in the next round in which its receiver is
+             there. Saved with a checkpoint.
     """
 
     def __init__(self, graph: Graph, exact: bool = False) -> None:
@@ -147,20 +150,29 @@ class InProcessLink(Link):
             x = message.dense
             flat = x.reshape(len(x), -1)
             name = f"call{self._calls}/{k}"
+            late = self._arrived(name)
             if wait:
                 total = self.round.weights.apply(flat, self.exact)
-                late = self.in_flight.pop(name, None)
             else:
                 own = self.round.weights.diagonal().to(flat)[:, None]
                 total = own * flat
-                late = self.in_flight.get(name)
-                self.in_flight[name] = self.round.weights.off_diagonal().apply(flat, self.exact)
+                waiting, sent = self.in_flight.get(name), self.round.weights.off_diagonal().apply(flat, self.exact)
+                self.in_flight[name] = sent if waiting is None else waiting + sent
             total = (total if late is None else total.add_(late)).view_as(x)
             mixed.append(total if k or onto is None else onto.add_(total))
         self._calls += 1
         return mixed
 
-    def gather(self, thing: Thing) -> Gathered:
+    def _arrived(self, name: str) -> Tensor | None:
+        """What was in flight, for those who are here; what is for the absent waits for them."""
+        late, here = self.in_flight.pop(name, None), self.round.active
+        if late is None or bool(here.all()):
+            return late
+        here = here.to(late.device)[:, None]
+        self.in_flight[name] = late.masked_fill(here, 0.0)
+        return late.masked_fill(~here, 0.0)
+
+    def gather(self, thing: Thing, *, carry: bool = False) -> Gathered:
         message = Message.of(thing)
         self._count([message])
         self._calls += 1

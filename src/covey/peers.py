@@ -26,10 +26,12 @@ class Peers:
     ids     int64 [rows]      who they are among all `n` peers; randomness is keyed by it
     losses  purpose -> [rows] the mean loss over the steps of a phase of this round, NaN for those who sat it out
     effort  int64 [rows]      the gradients taken in this round: one a step, two where it is sharpness-aware
+    work    [rows] or None    how many times the steps of a phase each peer takes in this round; None: once, all
     """
 
     def __init__(self, task: Task, ids: Tensor, n: int, seed: int = 0, init: Init = "common",
-                 pace: Pace | None = None) -> None:  # fmt: skip
+                 pace: Pace | None = None, work: Tensor | None = None) -> None:  # fmt: skip
+        """work: a table [rounds, n] that begins again where a run is longer (`covey.per_peer`)."""
         self.task, self.ids, self.n, self.seed, self.round = task, ids, n, seed, 0
         self.rows = task.start(ids, seed, init)
         self.state: dict[str, Tensor] = {}
@@ -37,6 +39,8 @@ class Peers:
         self.losses: dict[str, Tensor] = {}
         self.effort = torch.zeros(len(ids), dtype=torch.int64)
         self.pace = pace
+        self._schedule = work
+        self.work = self._work_in(0)
         self._rates: dict[str, Tensor] = {}
         self._workers: dict[Group, Worker] = {}
 
@@ -46,7 +50,11 @@ class Peers:
     def begin(self, round: int, active: Tensor) -> None:
         """A round begins (called by the engine)."""
         self.round, self.active, self.losses = round, active, {}
+        self.work = self._work_in(round)
         self.effort = torch.zeros_like(self.effort)
+
+    def _work_in(self, round: int) -> Tensor | None:
+        return None if self._schedule is None else self._schedule[round % len(self._schedule)][self.ids]
 
     @property
     def data(self) -> TrainingData:
@@ -79,8 +87,9 @@ class Peers:
         return torch.where(self.active.to(new.device).view(-1, *(1,) * (new.dim() - 1)), new, old)
 
     def steps(self, local: SGD) -> Tensor:
-        """How many steps of `local` each peer takes in a round, [rows, 1]; epochs over unequal data differ."""
-        steps = Plan.of(self.data.counts, local, self.task.smallest_batch).steps
+        """How many steps of `local` each peer takes in this round, [rows, 1]: epochs over unequal data differ, and so
+        does `work`."""
+        steps = Plan.of(self.data.counts, local, self.task.smallest_batch, self.work).steps
         return steps.to(self.rows)[:, None]
 
     def tensors(self, group: Group) -> list[slice]:
@@ -96,6 +105,12 @@ class Peers:
         first step the rate is zero."""
         taken = self.state.get(f"steps/{purpose}", torch.zeros(len(self), dtype=torch.int64))
         return taken[:, None].to(self.rows), self._rates.get(purpose, torch.zeros(len(self), 1)).to(self.rows)
+
+    def direction(self, local: SGD, before: Tensor, after: Tensor) -> Tensor:
+        """(before − after) / (η K): the mean direction in which the round's K steps of `local` went, at the rate of the
+        last one; 0 where there was none."""
+        length = self.progress()[1] * self.steps(local)
+        return torch.where(length > 0, (before - after) / length, 0.0)
 
     def ones(self) -> Tensor:
         """A column of ones, such as the first push-sum mass."""
@@ -208,7 +223,8 @@ class Peers:
         self._require_batches(local)
         worker = self._worker(group, local)
         keys = self._keys(purpose)[chosen]
-        steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms)
+        work = None if self.work is None else self.work[chosen]
+        steps, loss = worker.descend(rows, chosen, local, keys, self.round, taken[chosen], terms, work)
         if remember:
             self.state[counter] = taken.index_add(0, chosen, steps)
             last = local.rates(self.round, self.state[counter][chosen] - 1)

@@ -34,7 +34,8 @@ def key(*parts: int | str | Tensor) -> Tensor:
         if isinstance(part, str):
             part = int.from_bytes(hashlib.blake2b(part.encode(), digest_size=7).digest(), "big")
         part = torch.as_tensor(part, dtype=torch.int64)
-        state = _scramble(state.to(part.device) * 3 + _GOLDEN + _scramble(part + _GOLDEN))
+        device = state.device if part.device.type == "cpu" else part.device  # an accelerator, once one part lies there
+        state = _scramble(state.to(device) * 3 + _GOLDEN + _scramble(part.to(device) + _GOLDEN))
     return state
 
 

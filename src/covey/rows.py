@@ -13,7 +13,7 @@ belong to a peer's model and travel with their group, but no optimiser moves the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from covey.errors import BadInput
+
+_CACHED = 1 << 20  # numbers
 
 Group = Literal["all", "shared", "personal"]
 
@@ -83,6 +85,12 @@ class Layout:
         columns = self.columns(group)
         return {n: f for n, f in fields.items() if columns.start <= f.columns.start and f.columns.stop <= columns.stop}
 
+    def places(self, group: Group) -> dict[str, list[int]]:
+        """name -> [start, stop, *shape] of the tensors of a group, counted from its first column: plain numbers."""
+        first = self.columns(group).start
+        found = self.members(group, self.statistics | self.parameters).items()
+        return {n: [f.columns.start - first, f.columns.stop - first, *f.shape] for n, f in found}
+
     def pack(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """One row [width] from named tensors."""
         row = torch.empty(self.width, dtype=next(iter(tensors.values())).dtype)
@@ -93,6 +101,13 @@ class Layout:
     def unpack(self, rows: Tensor) -> dict[str, Tensor]:
         """Named views [rows, *shape] of the rows, parameters and statistics."""
         return views(rows, self.parameters | self.statistics)
+
+
+def blocks(rows: Tensor) -> Iterator[slice]:
+    """The rows in pieces that stay in a processor's cache from one pass to the next; on an accelerator, all at once."""
+    step = max(1, _CACHED // max(1, rows.shape[1])) if rows.device.type == "cpu" else max(1, len(rows))
+    for start in range(0, len(rows), step):
+        yield slice(start, min(start + step, len(rows)))
 
 
 def views(rows: Tensor, fields: Mapping[str, Field]) -> dict[str, Tensor]:

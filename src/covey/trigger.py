@@ -5,9 +5,9 @@
     norm(c)       ‖x − x̂‖² > c_t η_t²      t: the peer's number of local steps so far, η_t: its last rate
 
 c is a number, `piecewise(start, add, every, most)` (start, plus `add` after each so many steps, at most `most`), or
-`power(c0, eps)`: c₀ / η^{1−ε}. With `cap` c_t stays below 1/η_t, as SQuARM-SGD's theory wants. In the first round
+`power(c0, eps)`: c₀ / η^{1−ε}. With `cap` c_t is at most 1/η_t, as SQuARM-SGD's theory wants. In the first round
 everybody speaks (`first`), so that nobody is taken for the zero vector. `per` says whether the whole model or each of
-its tensors is looked at.
+its tensors is looked at, each against the same threshold.
 
 N. Singh, D. Data, J. George, S. Diggavi, *SPARQ-SGD*, 2019, and *SQuARM-SGD*, 2020.
 """
@@ -39,7 +39,7 @@ class Trigger(ABC):
 
     @property
     def asks(self) -> bool:
-        """Whether receivers must be told, by one bit, if anything is said."""
+        """Whether it looks at the gap, so that receivers must be told, by one bit, if anything is said."""
         return True
 
 
@@ -70,8 +70,8 @@ class Every(Trigger):
     h: int = 1
 
     def __post_init__(self) -> None:
-        if self.h < 1:
-            raise BadInput(f"trigger.every({self.h}) never speaks; use 1 or more rounds.")
+        if self.h < 1 or self.h != int(self.h):
+            raise BadInput(f"trigger.every({self.h}) is out of range; use a whole number of rounds, 1 or more.")
 
     def __call__(self, gap: Tensor, round: int, t: Tensor, lr: Tensor) -> Tensor:
         return torch.full_like(gap, (round + 1) % self.h == 0, dtype=torch.bool)
@@ -97,7 +97,7 @@ class Norm(Trigger):
         c = self.threshold(t, lr) if callable(self.threshold) else torch.full_like(lr, self.threshold)
         if self.cap:
             c = torch.minimum(c, 1.0 / lr)
-        return gap > c * lr.square()
+        return gap > torch.where(lr > 0, c * lr.square(), 0.0)  # who took no step has no rate yet
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ class Piecewise:
     most: float = float("inf")
 
     def __post_init__(self) -> None:
-        if self.start < 0 or self.add < 0 or self.every < 1:
-            raise BadInput(f"{self} is no schedule: start and add are 0 or more, every is 1 step or more.")
+        if not (0 <= self.start < float("inf") and 0 <= self.add < float("inf") and self.start <= self.most):
+            raise BadInput(f"{self} is no schedule: start and add are finite, 0 or more; most is at least start.")
+        if self.every < 1 or self.every != int(self.every):
+            raise BadInput(f"{self} is no schedule: every is a whole number of steps, 1 or more.")
 
     def __call__(self, t: Tensor, lr: Tensor) -> Tensor:
         return (self.start + self.add * torch.div(t, self.every, rounding_mode="floor")).clamp(max=self.most)
@@ -121,8 +123,8 @@ class Power:
     eps: float
 
     def __post_init__(self) -> None:
-        if self.c0 < 0 or not 0 < self.eps < 1:
-            raise BadInput(f"{self} is no schedule: c0 is 0 or more, eps lies between 0 and 1.")
+        if not 0 <= self.c0 < float("inf") or not 0 < self.eps < 1:
+            raise BadInput(f"{self} is no schedule: c0 is finite and 0 or more, eps lies between 0 and 1.")
 
     def __call__(self, t: Tensor, lr: Tensor) -> Tensor:
         return self.c0 / lr.pow(1.0 - self.eps)

@@ -93,6 +93,57 @@ def test_resume_of_a_comparison(comparison: Path, tmp_path: Path, monkeypatch: p
         assert now == metrics(comparison / f"{name}-seed-1")
 
 
+BASELINES = {  # name: graph, and what its paper has as a habit
+    "centralised": ("centre", {"local": {"momentum": 0.0, "epochs": 2}}),
+    "fedbabu": ("server:1.0", {"shared": {"momentum": 0.9, "lr": 0.1},
+                               "finetune": {"lr": 0.001, "epochs": 5, "decay": 1.0}}),
+    "ditto": ("server:1.0", {"lam": 0.75, "personal": "null"}),
+    "fedrod": ("server:1.0", {"local": {"momentum": 0.9}}),
+    "dfedsam": ("ring", {"local": {"sam": 0.05, "momentum": 0.9}}),
+    "dispfl": ("ring", {"density": 0.5, "regrow": "gradient", "rounds": 2, "local": {"momentum": 0.0}}),
+    "epidemic": ("epidemic:3", {"local": {"momentum": 0.0}}),
+    "dsgdm": ("ring", {"local": {"momentum": 0.9}}),
+    "qgdsgdm": ("ring", {"mu": 0.9, "local": {"momentum": 0.0}}),
+    "gtdsgd": ("ring", {"local": {"momentum": 0.0, "epochs": 2}}),
+    "d2": ("ring", {"lazy": True, "local": {"steps": 1}}),
+    "extra": ("ring", {"local": {"steps": 1}}),
+}  # fmt: skip
+
+
+def test_every_baseline_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One command; each on a graph that suits it, with its paper's habits; two are about single steps, and say so."""
+    out = tmp_path / "c"
+    options = ("--rounds", 2, "--epochs", 2, "--decay", 0.9, "--evaluate-every", 2, "--out", out)
+    assert run("compare", *BASELINES, *SMALL, *options) == 0
+    said = capsys.readouterr()
+    assert said.err.count("takes 1 step a round") == 2
+    from covey.report import Record
+
+    for name, (graph, fields) in BASELINES.items():
+        record = Record.read(out / name)
+        assert record.settings["graph"]["name"] == graph, name
+        for field, value in fields.items():
+            own = record.settings["algorithm"].get(field, "null")
+            assert own == (own | value if isinstance(value, dict) else value), (name, field)
+        assert record.summary["bits"]["formula"]["links"] > 0 or name == "centralised"
+    assert {"global", "generic"} <= {
+        point for name in ("ditto", "fedbabu", "fedrod") for point in Record.read(out / name).summary["accuracy"]
+    }
+    assert run("run", "--config", out / "dispfl" / "config.toml", "--out", tmp_path / "again", "--quiet") == 0
+    assert metrics(tmp_path / "again") == metrics(out / "dispfl")
+
+
+def test_a_phase_that_may_be_missing_is_there_when_one_of_its_flags_is(tmp_path: Path) -> None:
+    from covey.report import Record
+
+    for options, epochs, lr in ((("--head-epochs", 3), 3, 0.1), (("--head-lr", 0.02), 2, 0.02)):
+        out = tmp_path / str(epochs)
+        assert run("run", "ditto", *SMALL, "--rounds", 1, "--epochs", 2, *options, "--out", out, "--quiet") == 0
+        found = Record.read(out).settings["algorithm"]
+        assert (found["personal"]["epochs"], found["personal"]["lr"]) == (epochs, lr)
+        assert (found["local"]["epochs"], found["local"]["lr"]) == (2, 0.1)
+
+
 def test_with_goes_to_the_methods_that_have_the_field(tmp_path: Path) -> None:
     out = tmp_path / "c"
     options = ("--rounds", 1, "--with", "on=both", "--with", "by=gossip", "--rho", 0.2, "--out", out, "--quiet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli.helpers import SMALL, refused, run
@@ -38,6 +39,21 @@ WRONG = {
     "field's number": (["run", "fedavgm", "--with", "beta=x"], "'x' is no float"),
     "field's range": (["run", "fedavgm", "--with", "beta=2"], "out of range"),
     "field's part": (["run", "dfedalt", "--with", "by=gosip"], "did you mean 'gossip'?"),
+    "density": (["run", "dispfl", "--with", "density=0"], "DisPFL(density=0.0) is out of range"),
+    "density above one": (["run", "dispfl", "--with", "density=1.5"], "use a share in (0, 1]"),
+    "pull": (["run", "ditto", "--with", "lam=-0.5"], "the pull λ is 0 or more"),
+    "fixed head of none": (["run", "fedbabu", "--personal", ","], "this task has none; name the head"),
+    "none in a comparison": (["compare", "local", "fedbabu", "--personal", ","], "this task has none; name the head"),
+    "second head of none": (["run", "fedrod", "--personal", ","], "does not name one submodule"),
+    "second head in the middle": (["run", "fedrod", "--personal", "body"], "a row of scores that 'body' makes"),
+    "one-step method": (["run", "d2", "--epochs", "2"], "--steps 1"),
+    "two momenta": (["run", "qgdsgdm", "--momentum", "0.9"], "momentum=0"),
+    "mask of push-sum": (["run", "dispfl", "--graph", "random_directed:2"], "rows sum to one"),
+    "epidemic that stays": (["run", "epidemic", "--graph", "ring"], "drawn anew in every round"),
+    "compressed epidemic": (["run", "epidemic", "--compress", "sign"], "Epidemic cannot be compressed"),
+    "epidemic by push-sum": (["run", "epidemic", "--with", "by=pushsum"], "Epidemic averages what it hears"),
+    "centre": (["run", "centralised", "--graph", "ring"], "take centre"),
+    "fine-tuning": (["run", "fedbabu", "--finetune-lr", "-1"], "out of range"),
     "rate": (["run", "local", "--lr", "-1"], "out of range"),
     "steps and epochs": (["run", "local", "--steps", "1", "--epochs", "2"], "not both"),
     "nesterov": (["run", "dfedavg", "--nesterov"], "needs momentum"),
@@ -45,6 +61,7 @@ WRONG = {
     "checkpoints": (["run", "local", "--checkpoint-every", "0"], "checkpoint_every=0"),
     "gradient": (["run", "local", "--gradient-below", "0"], "use a number above 0"),
     "target": (["run", "local", "--target", "nan"], "target=nan"),
+    "target in per cent": (["run", "local", "--target", "93"], "such as 0.93"),
     "server method among neighbours": (["run", "fedavg", "--graph", "ring"], "assumes a server"),
     "cta by push-sum": (
         ["run", "dpsgd", "--with", "order=cta", "--with", "by=pushsum", "--graph", "random_directed:2"],
@@ -71,6 +88,16 @@ def test_refused(
     said = refused(capsys, [command, *SMALL, "--out", out, *given])
     assert words in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_regression_has_no_classes_to_balance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", x=np.ones((80, 3)), y=np.linspace(0, 1, 80))
+    said = refused(capsys, ["run", "fedrod", *SMALL, "--data", "mine.npz", "--out", tmp_path / "out"])
+    assert "the labels of these data are no classes" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.npz"]
 
 
 def test_folder_that_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,10 +136,21 @@ def test_configs_that_cannot_be_repeated(tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists()
 
 
-def test_words_that_are_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in ([], ["rum"], ["run"], ["run", "local", "--rouns", "3"], ["run", "local", "--rounds", "x"]):
-        assert run(*given) == 2
-        assert "Traceback" not in capsys.readouterr().err
+NO_COMMAND = {
+    "nothing": ([], "Expected one of {run, compare, demo, report, list}; see covey --help."),
+    "no such command": (["rum"], "There is no command 'rum'; did you mean 'run'?"),
+    "no method": (["run"], "ALGORITHM"),
+    "no such option": (["run", "local", "--rouns", "3"], "perhaps you meant --rounds; see covey run --help."),
+    "no number": (["run", "local", "--rounds", "x"], "Error parsing --rounds"),
+    "no value": (["run", "local", "--graph"], "Missing value for argument '--graph'"),
+    "no such list": (["list", "algos"], "'algorithms'"),
+}
+
+
+@pytest.mark.parametrize("case", NO_COMMAND)
+def test_words_that_are_no_command(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, words = NO_COMMAND[case]
+    assert words in refused(capsys, given)
 
 
 def test_warnings_take_a_line(capsys: pytest.CaptureFixture[str]) -> None:

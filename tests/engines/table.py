@@ -27,6 +27,7 @@ class Case:
     algorithm: a.Algorithm
     graph: Callable[[], Graph]
     server: bool = False  # not everybody takes part in a round
+    adds: tuple[str, ...] = ()  # statistics that `prepare` adds to the model's
 
 
 def _server() -> Graph:
@@ -55,6 +56,7 @@ def _ring() -> Graph:
 
 CASES = (
     Case("local", a.Local(BODY), lambda: graphs.isolated(PEERS)),
+    Case("heads", a.Heads(HEAD), lambda: graphs.isolated(PEERS)),
     Case("dpsgd", a.DPSGD(SGD(0.1, batch=4)), _ring),
     Case("dpsgd-cta", a.DPSGD(SGD(0.1, batch=4), order="cta"), _ring),
     Case("dfedavg", a.DFedAvg(SGD(0.2, epochs=1, batch=4)), _gossip),
@@ -70,6 +72,13 @@ CASES = (
     Case("dfedpgp", a.DFedPGP(HEAD, BODY), _push),
     Case("dfedpgp-pull", a.DFedPGP(HEAD, BODY), _pull),
     Case("dsgdm", a.DSGDm(BODY), _gossip),
+    Case("dsgdm-nesterov", a.DSGDm(SGD(0.1, epochs=1, batch=4, momentum=0.9, nesterov=True)), _ring),
+    Case("qgdsgdm", a.QGDSGDm(STEP), _gossip),
+    Case("qgdsgdm-nesterov", a.QGDSGDm(SGD(0.1, batch=4, decay=0.9), 0.5, nesterov=True), _ring),
+    Case("gtdsgd", a.GTDSGD(SGD(0.1, batch=4)), _gossip),
+    Case("gtdsgd-local", a.GTDSGD(STEP), _ring),
+    Case("d2", a.D2(SGD(0.1, batch=4)), _ring),
+    Case("extra", a.EXTRA(SGD(0.1, batch=4)), _ring),
     Case("choco", a.CHOCO(STEP, compress.TopK(5), 0.3), _ring),
     Case("choco-pre", a.CHOCO(BODY, compress.QSGD(15), 0.5, order="pre"), _ring),
     Case("sparq", a.SPARQ(STEP, compress.RandK(0.2), 0.2, trigger.norm(5.0)), _ring),
@@ -79,10 +88,22 @@ CASES = (
     Case("dfedavg-auto", a.DFedAvg(STEP, by=Compressed(compress.TopK(0.3))), _ring),
     Case("dfedpgp-auto", a.DFedPGP(HEAD, BODY, by=CompressedPush(compress.TopK(0.3))), _fixed_push),
     Case("dfedavg-feedback", a.DFedAvg(STEP, by=ErrorFeedback(compress.TopK(0.5), 0.3)), _gossip),
+    Case("centralised", a.Centralised(BODY), lambda: graphs.centre(PEERS)),
+    Case("epidemic", a.Epidemic(BODY), lambda: graphs.epidemic(PEERS, 2)),
+    Case("dfedsam", a.DFedSAM(SAM), _gossip),
+    Case("dfedsam-mgs", a.DFedSAM(SAM, gossips=3), _ring),
+    # 0.8: at 0.5 some unit has no input left, and under BatchNorm rounding decides on which side of ReLU it lies
+    Case("dispfl", a.DisPFL(BODY, 0.8, rounds=8), _pull),
+    Case("dispfl-random", a.DisPFL(STEP, 0.3, "random"), _ring),
     Case("fedavg", a.FedAvg(BODY), _server, server=True),
     Case("fedavgm", a.FedAvgM(BODY, beta=0.5), _server, server=True),
     Case("fedper", a.FedPer(BODY), _server, server=True),
     Case("fedrep", a.FedRep(HEAD, BODY), _server, server=True),
+    Case("fedbabu", a.FedBABU(BODY, HEAD), _server, server=True),
+    Case("fedrod", a.FedRoD(BODY), _server, server=True, adds=("head.counts",)),
+    Case("fedrod-hyper", a.FedRoD(STEP, hyper=4), _server, server=True, adds=("head.counts",)),
+    Case("ditto", a.Ditto(BODY, 0.5), _server, server=True),
+    Case("ditto-split", a.Ditto(STEP, 0.75, SAM), _server, server=True),
 )
 
 

@@ -13,6 +13,7 @@ import torch
 
 import covey
 from covey import algorithms
+from covey.graphs import Graph
 from covey.link import InProcessLink
 from covey.peers import Peers
 from covey.training.pace import Pace
@@ -37,10 +38,10 @@ def assert_same(one: covey.Run, other: covey.Run) -> None:
         assert torch.equal(a[name], b[name]), name
 
 
-def by_hand(case: Case) -> tuple[Peers, InProcessLink]:
+def by_hand(case: Case, graph: Graph | None = None) -> tuple[Peers, InProcessLink]:
     prepared = case.algorithm.prepare(task())
     peers = Peers(prepared, torch.arange(PEERS), PEERS, 3, "heads", Pace.fixed(1))
-    link = InProcessLink(case.graph().bound(3, prepared.train.counts))
+    link = InProcessLink((graph or case.graph()).bound(3, prepared.train.counts))
     case.algorithm.start(peers, link)
     return peers, link
 
@@ -56,8 +57,10 @@ def test_finite_and_moving(case: Case) -> None:
     first = task().start(torch.arange(PEERS), 3, "common")
     assert all(value.isfinite().all() for value in held(run).values())
     assert not torch.equal(run.rows, first)
-    assert set(run.params) == {name for name, _ in task().module.named_parameters()} | {  # type: ignore[attr-defined]
-        "body.1.running_mean", "body.1.running_var",
+    names = {name for name, _ in run.peers.task.module.named_parameters()}  # type: ignore[attr-defined]
+    assert case.adds or names == {name for name, _ in task().module.named_parameters()}  # type: ignore[attr-defined]
+    assert set(run.params) == names | {
+        "body.1.running_mean", "body.1.running_var", *case.adds,
     }  # fmt: skip
 
 
@@ -132,6 +135,34 @@ def test_training_leaves_the_absent_alone(case: Case) -> None:
     assert not torch.equal(peers.rows[peers.active], rows[peers.active])
     for name, value in state.items():
         assert torch.equal(peers.state[name][absent], value[absent]), name
+
+
+@every
+def test_the_absent_keep_what_is_theirs(case: Case) -> None:
+    """Through training and exchange; what a server holds alike for all rows is its own."""
+    graph = covey.graphs.absent(case.graph(), 0.5, seed=1)
+    if case.algorithm.needs.endswith("fixed"):  # copies at neighbours: whoever misses a message knows another copy
+        with pytest.raises(covey.UnsoundGraph, match="changes from round to round"):
+            covey.simulate(case.algorithm, task(), graph)
+        return
+    peers, link = by_hand(case, graph)
+    kept = set(peers.state)  # what is made in a round, to cross from training to the exchange, is not kept
+    missed = torch.zeros(PEERS, dtype=torch.bool)
+    for t in range(6):
+        link.begin(t)
+        peers.begin(t, link.round.active)
+        away = ~peers.active
+        missed |= away
+        own = peers.personal if case.server else peers.rows
+        kept |= {name for name in peers.state if name.startswith("steps/")}
+        before = {"own": own.clone()} | {name: peers.state[name].clone() for name in kept}
+        case.algorithm.train(peers)
+        case.algorithm.exchange(peers, link)
+        after = {"own": peers.personal if case.server else peers.rows} | peers.state
+        for name, value in before.items():
+            of_server = case.server and bool((after[name] == after[name][:1]).all())
+            assert of_server or torch.equal(after[name][away], value[away]), name
+    assert missed.any() and peers.rows.isfinite().all()
 
 
 @every

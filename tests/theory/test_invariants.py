@@ -1,4 +1,4 @@
-"""What must hold in every round, whatever is learned: algorithms.md, 6.2. The numbers are its items."""
+"""What must hold in every round, whatever is learned: docs/papers.md, 3.8. The numbers are its items."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from covey import SGD, exchange
 from covey.algorithms import (
     DPSGD,
+    GTDSGD,
     OSGP,
     SGP,
     Algorithm,
@@ -20,11 +21,15 @@ from covey.algorithms import (
     DFedAvgMP,
     DFedPGP,
     DFedSalt,
+    DFedSAM,
+    Ditto,
+    DSGDm,
     FedAvg,
     FedAvgM,
     FedPer,
     FedRep,
     Local,
+    QGDSGDm,
 )  # fmt: skip
 from covey.graphs import (
     Graph,
@@ -48,12 +53,15 @@ PUSH = random_directed(PEERS, 2, seed=3)
 PULL = random_directed(PEERS, 2, seed=3, weights="pull")
 HALF = server(PEERS, 0.5, seed=2)
 
-WHOLE = {"DFedAvgM": DFedAvgM(STEP), "D-PSGD": DPSGD(STEP)}
+PLAIN = replace(STEP, momentum=0.0)
+WHOLE = {"DFedAvgM": DFedAvgM(STEP), "D-PSGD": DPSGD(STEP), "DFedSAM": DFedSAM(replace(STEP, sam=0.1), gossips=2),
+         "DSGDm": DSGDm(STEP), "QG-DSGDm": QGDSGDm(PLAIN), "GT-DSGD": GTDSGD(PLAIN)}  # fmt: skip
 GOSSIP = WHOLE | {"DFedAvgM-P": DFedAvgMP(STEP), "DFedAlt": DFedAlt(HEAD, STEP), "DePRL": DePRL(HEAD, STEP),
                   "DFedSalt": DFedSalt(HEAD, replace(STEP, sam=0.1))}  # fmt: skip
 PUSHING = {"SGP": SGP(STEP), "OSGP": OSGP(STEP, by=OVERLAP), "DFedPGP": DFedPGP(HEAD, STEP),
            "DFedPGP overlapped": DFedPGP(HEAD, STEP, by=OVERLAP)}  # fmt: skip
-SERVED = {"FedAvg": FedAvg(STEP), "FedAvgM": FedAvgM(STEP), "FedPer": FedPer(STEP), "FedRep": FedRep(HEAD, STEP)}
+SERVED = {"FedAvg": FedAvg(STEP), "FedAvgM": FedAvgM(STEP), "FedPer": FedPer(STEP), "FedRep": FedRep(HEAD, STEP),
+          "Ditto": Ditto(STEP)}  # fmt: skip
 EVERY = ([(name, method, ring(PEERS)) for name, method in {"Local": Local(STEP), **GOSSIP}.items()]
          + [(name, method, PUSH) for name, method in PUSHING.items()]
          + [(name, method, HALF) for name, method in SERVED.items()])  # fmt: skip
@@ -194,12 +202,16 @@ def test_a_frozen_group_is_bit_identical(method: Algorithm, graph: Graph) -> Non
 
 @pytest.mark.parametrize("method", SERVED.values(), ids=SERVED)
 def test_who_is_not_sampled_stays(method: Algorithm) -> None:
-    """2.4: an unsampled client's head is bit-unchanged; all have the server's body."""
+    """FedPer: an unsampled client's head is bit-unchanged; all have the server's body."""
     run = Rounds(method, classifier(heads=method in (SERVED["FedPer"], SERVED["FedRep"])), HALF)
     slept = torch.zeros(PEERS, dtype=torch.bool)
     for _ in range(6):
         heads = run.peers.personal.clone()
-        own = {name: value.clone() for name, value in run.peers.state.items() if name == "stale" or "steps" in name}
+        own = {
+            name: value.clone()
+            for name, value in run.peers.state.items()
+            if name in ("stale", "personal") or "steps" in name
+        }
         run.train()
         run.exchange()
         active = run.peers.active

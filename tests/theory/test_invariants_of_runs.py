@@ -1,5 +1,5 @@
-"""What must hold of whole runs: looking changes nothing, and nothing but the seed decides (algorithms.md, 6.2, items 9
-and 10)."""
+"""What must hold of whole runs: looking changes nothing, and nothing but the seed decides (docs/papers.md, 3.8, items 7
+and 8)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def drawn(seed: int) -> torch.Tensor:
 
 
 def test_a_draw_depends_on_seed_purpose_round_and_peer() -> None:
-    """DESIGN.md, 4. Two of 50 samples coincide with probability .02: among 240 pairs 4.8, and more than 16 of them once
+    """Two of 50 samples coincide with probability .02: among 240 pairs 4.8, and more than 16 of them once
     in 100 000 (binomial). A key that forgets one of the four makes all of them coincide."""
     one, other = drawn(0), drawn(1)
     assert torch.equal(one, one.round())
@@ -154,7 +154,7 @@ def test_one_peer_at_a_time_changes_rounding_only(method: Algorithm, graph: Grap
 
 @pytest.mark.parametrize("method", [FedAvg(STEP), FedAvgM(STEP)], ids=["FedAvg", "FedAvgM"])
 def test_a_server_has_one_model(method: Algorithm) -> None:
-    """2.2, 2.3: there is one w, the same in every row."""
+    """FedAvg, FedAvgM: there is one w, the same in every row."""
     run = Rounds(method, restless(personal=()), server(PEERS, 0.5)).go(3)
     assert bool((run.peers.rows == run.peers.rows[0]).all())
 

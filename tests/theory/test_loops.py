@@ -1,4 +1,4 @@
-"""Methods against loops over peers, steps and neighbours in plain numpy, written from the boxes of algorithms.md.
+"""Methods against loops over peers, steps and neighbours in plain numpy, written from the boxes of the papers.
 
 F_i(x) = ½ xᵀA_i x − b_iᵀx with full A_i, so that body (3 numbers) and head (2) meet in every gradient; everyone starts
 elsewhere. What is asked of src is only the weights of a round, which tests of graphs check.

@@ -1,5 +1,5 @@
-"""Methods on real pictures against one loop per peer with `nn.Module` and `torch.optim.SGD`, written from the boxes of
-algorithms.md: 2.5, 3.2, 4.2 and 4.6.
+"""Methods on real pictures against one loop per peer with `nn.Module` and `torch.optim.SGD`, written from the boxes
+of the papers: FedRep, DFedAvgM, DFedAlt and DFedPGP (docs/papers.md, 1).
 
 Peers are unequal, an epoch ends with a smaller batch, and momentum, weight decay, clipping and the decay of the rate
 are all at work. The loop asks src for one thing: which samples each batch holds (`theory.recorded`).

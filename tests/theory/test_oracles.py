@@ -1,6 +1,7 @@
-"""Methods against numbers worked out by hand or by a separate numpy script: algorithms.md, sections 2 to 4 and 6.3.
+"""Methods against numbers worked out by hand or by a separate numpy script.
 
-A section number stands beside each. Printed numbers have six decimals, so they are met to 6e-7.
+The number beside each is its section of docs/papers.md, where the equation stands. Numbers have six decimals, so they
+are met to 6e-7.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def after(rounds: int, method: Algorithm, task: Task, graph: Graph) -> Tensor:
 
 # algorithm, graph, {round: the four x}; F_i = ½(x − b_i)², b = (1, 2, 3, 10), x⁰ = 0, η = 0.1
 ON_QUADRATIC = {
-    # 2.1: w^k = b_i + (1−η)^k (w⁰ − b_i), here k = 3 per round: b_i (1 − .729), b_i (1 − .729²)
+    # 3.2: w^k = b_i + (1−η)^k (w⁰ − b_i), here k = 3 per round: b_i (1 − .729), b_i (1 − .729²)
     "Local": (Local(SGD(0.1, steps=3)), isolated(4), {1: (0.271, 0.542, 0.813, 2.71),
                                                       2: (0.468559, 0.937118, 1.405677, 4.68559)}),
-    # 3.1
+    # 3.2
     "D-PSGD cta": (DPSGD(SGD(0.1), order="cta"), ring(4), {1: (0.1, 0.2, 0.3, 1.0),
                                                            2: (0.523333, 0.38, 0.77, 1.366667),
                                                            LIMIT: (3.730030, 3.617796, 3.990900, 4.661274)}),
@@ -60,7 +61,7 @@ ON_QUADRATIC = {
     # Round 2 is W(.514b + .486x¹): .514b + .486x¹ = (1.596484, 1.527608, 2.79102, 6.305752); row sums / 3.
     "DFedAvgM": (DFedAvgM(SGD(0.1, steps=3, momentum=0.9)), ring(4), {1: (2.227333, 1.028, 2.57, 2.398667),
                                                                        2: (3.143281, 1.971704, 3.541460, 3.564419)}),
-    # 2.2: w ← .729 w + .271 · 4
+    # 3.2: w ← .729 w + .271 · 4
     "FedAvg": (FedAvg(SGD(0.1, steps=3)), server(4), {1: (1.084,) * 4, 2: (1.874236,) * 4}),
 }  # fmt: skip
 
@@ -101,7 +102,7 @@ def test_server_momentum(rate: float) -> None:
 
 
 def test_server_weighs_by_size() -> None:
-    """2.2: w ← Σ (n_i/Σn) w_i. Two clients with 1 and 3 samples, at b = 4 and 8, one step at η = .5 from 0: ½(w − b)²
+    """3.2: w ← Σ (n_i/Σn) w_i. Two clients with 1 and 3 samples, at b = 4 and 8, one step at η = .5 from 0: ½(w − b)²
     gives w_i = 2 and 4, so w = 3.5 by size and 3 if all weigh the same."""
     x = [torch.ones(k, 1, dtype=torch.float64) for k in (1, 3)]
     data = covey.data.from_peers([(x[0], 4 * x[0], x[0], 4 * x[0]), (x[1], 8 * x[1], x[1], 8 * x[1])])
@@ -113,7 +114,7 @@ def test_server_weighs_by_size() -> None:
         assert run.params["weight"].flatten().tolist() == pytest.approx([w, w], abs=1e-12)
 
 
-# 3.4: edges 1→2, 1→3, 2→3, 3→1 and self-loops, columns (⅓,⅓,⅓), (0,½,½), (½,0,½); x⁰ = (0, 3, 6), no gradients
+# 3.3: edges 1→2, 1→3, 2→3, 3→1 and self-loops, columns (⅓,⅓,⅓), (0,½,½), (½,0,½); x⁰ = (0, 3, 6), no gradients
 PUSH = torch.tensor([[2, 0, 3], [2, 3, 0], [2, 3, 3]], dtype=torch.float64) / 6
 PULL = torch.tensor([[3, 0, 3], [3, 3, 0], [2, 2, 2]], dtype=torch.float64) / 6  # the same edges, rows uniform
 PUSHED = {  # round: x, w, z
@@ -140,7 +141,7 @@ def test_push_sum(rounds: int) -> None:
 
 
 def test_push_sum_on_rows_that_sum_to_one_finds_another_value() -> None:
-    """3.4: Perron weights 4/9, 2/9, 1/3 give 0 + 6/9 + 6/3 = 2.666667, and the mass stays 1."""
+    """3.3: Perron weights 4/9, 2/9, 1/3 give 0 + 6/9 + 6/3 = 2.666667, and the mass stays 1."""
     run = Rounds(SGP(SGD(0.1, steps=0)), quadratic(column(0, 0, 0), column(0, 3, 6)), from_matrix(PULL)).go(60)
     torch.testing.assert_close(run.models, column(*[2.666667] * 3), rtol=0, atol=PRINTED)
     torch.testing.assert_close(run.peers.state["mass"], column(1, 1, 1), rtol=0, atol=1e-15)
@@ -156,7 +157,7 @@ def two_part(value: float, head: float, start: Tensor | None = None, product: bo
     return Task.from_function(loss, first, column(1, 2, 6), "v", start=None if start is None else {"u": start})
 
 
-# 4.1: ½(θφ − b_i)², everybody hears everybody, θ = 0, φ = 1, α = β = .1, τ = 2
+# 3.4: ½(θφ − b_i)², everybody hears everybody, θ = 0, φ = 1, α = β = .1, τ = 2
 REPRESENTATION = {1: ((0.19, 0.38, 1.14), 1.21033), 2: ((0.362747, 0.725494, 2.176482), 1.488427)}
 
 
@@ -169,7 +170,7 @@ def test_shared_representation(method: type[DFedAlt], graph: Graph, rounds: int)
     torch.testing.assert_close(found, expected, rtol=0, atol=PRINTED)
 
 
-# 4.6: ½(u + v − b_i)² on the graph of 3.4, u⁰ = (0, 3, 6), v⁰ = 0, one step each at .1
+# 3.4: ½(u + v − b_i)² on the graph of 3.3, u⁰ = (0, 3, 6), v⁰ = 0, one step each at .1
 PUSHED_BODIES = {  # round: v, u, μ, z
     1: ((0.1, -0.1, 0), (3.03, 1.485, 4.485), (0.833333, 0.833333, 1.333333), (3.636, 1.782, 3.36375)),
     2: ((-0.1736, -0.0682, 0.263625), (3.289051, 1.684730, 4.045861), (0.944444, 0.694444, 1.361111),
@@ -187,7 +188,7 @@ def test_pushed_bodies(rounds: int) -> None:
     torch.testing.assert_close(run.models, torch.cat([z, v], 1), rtol=0, atol=PRINTED)
 
 
-# 4.2: ½(u + v − 3)², u = 1, v = .5, η = .1, ρ = .7: g = −1.5, SAM's g = −2.2. By hand beyond the text:
+# 3.4: ½(u + v − 3)², u = 1, v = .5, η = .1, ρ = .7: g = −1.5, SAM's g = −2.2. By hand beyond the text:
 # head first with SAM: v = .72; then g = −1.28, u = 1.128, or with SAM at u too g = −1.98, u = 1.198.
 STEEPEST = {  # name: personal, shared, on, (u, v)
     "Alt": (SGD(0.1, steps=0), SGD(0.1), "shared", (1.15, 0.5)),
@@ -221,13 +222,13 @@ def test_the_norm_of_sam_is_per_peer_over_the_trained_part() -> None:
 
 
 def test_one_gossip_step_on_a_ring() -> None:
-    """1 and 6.3: (1,2,3,10) → (13/3, 2, 5, 14/3); Σ(x − 4)² falls from 50 to 50/9, since λ = 1, ⅓, ⅓, −⅓."""
+    """3.1: (1,2,3,10) → (13/3, 2, 5, 14/3); Σ(x − 4)² falls from 50 to 50/9, since λ = 1, ⅓, ⅓, −⅓."""
     mixed = after(1, DFedAvg(SGD(0.1, steps=0)), quadratic(0 * B, start=B), ring(4))
     torch.testing.assert_close(mixed, column(13 / 3, 2, 5, 14 / 3), rtol=0, atol=1e-14)
     assert float((mixed - 4).square().sum()) == pytest.approx(50 / 9, abs=1e-13)
 
 
-# 4.7: Φ_k = ½ a_k w², ring of 4, η = .1: spectral radius of W·diag((1 − ηa_k)^T) on the ring
+# 3.5: Φ_k = ½ a_k w², ring of 4, η = .1: spectral radius of W·diag((1 − ηa_k)^T) on the ring
 COMMON_MINIMUM = {  # a, T: radius
     ((0.5, 1, 1.5, 2), 1): 0.876247,
     ((0.5, 1, 1.5, 2), 10): 0.345249,
@@ -244,7 +245,7 @@ def test_spectral_radius_under_interpolation(a: tuple[float, ...], steps: int) -
 
 
 def test_one_round_from_ones_under_interpolation() -> None:
-    """4.7: (.883333, .9, .85, .866667) on the ring; the server's factor: mean (1 − ηa_k)^T, .875 or .312916."""
+    """3.5: (.883333, .9, .85, .866667) on the ring; the server's factor: mean (1 − ηa_k)^T, .875 or .312916."""
     a = (0.5, 1, 1.5, 2)
     from_ones = after(1, DFedAvg(SGD(0.1)), bowl(a), ring(4)).sum(1)  # the map is linear: rows of unit vectors add up
     expected = torch.tensor([0.883333, 0.9, 0.85, 0.866667], dtype=torch.float64)

@@ -33,7 +33,7 @@ def spread(rows: Tensor) -> float:
     return float((rows - rows.mean(0)).norm())
 
 
-# Closed forms (algorithms.md, 1): the largest modulus of an eigenvalue but 1
+# Closed forms (docs/papers.md, 3.1): the largest modulus of an eigenvalue but 1
 def of_ring(n: int) -> float:
     return max(abs((1 + 2 * math.cos(2 * math.pi * k / n)) / 3) for k in range(1, n))
 

@@ -1,4 +1,4 @@
-"""Where one method, with one switch set, is another: algorithms.md, 6.1, an entry per arrow.
+"""Where one method, with one switch set, is another (docs/papers.md, 3.7): an entry per arrow.
 
 Trajectories are compared on an unlike-peers softmax classifier with mini-batches of 5 of 22 samples, momentum, weight
 decay and clipping, over several rounds. Where both sides do the same arithmetic they must agree to the bit; where the
@@ -14,7 +14,10 @@ import torch
 
 from covey import SGD, Task, exchange
 from covey.algorithms import (
+    D2,
     DPSGD,
+    EXTRA,
+    GTDSGD,
     OSGP,
     SGP,
     Algorithm,
@@ -25,11 +28,16 @@ from covey.algorithms import (
     DFedAvgMP,
     DFedPGP,
     DFedSalt,
+    DFedSAM,
+    Ditto,
+    DSGDm,
     FedAvg,
     FedAvgM,
+    FedBABU,
     FedPer,
     FedRep,
     Local,
+    QGDSGDm,
 )  # fmt: skip
 from covey.graphs import Graph, exponential, full, isolated, random_directed, ring, server
 from covey.peers import Peers
@@ -43,6 +51,7 @@ STEP = SGD(0.3, epochs=1, batch=5, momentum=0.9, weight_decay=1e-3, clip=2.0, de
 HEAD = SGD(0.1, steps=3, batch=5, momentum=0.5, decay=0.9)
 ONE = SGD(0.3, steps=1, batch=5, momentum=0.9)
 PLAIN = replace(STEP, momentum=0.0)
+BARE = replace(ONE, momentum=0.0)
 STEEP = replace(STEP, sam=0.2)
 REST = SGD(0.1, steps=0)
 
@@ -64,6 +73,7 @@ class Arrow:
     tolerance: float = BITS
     personal: str | tuple[str, ...] = ()
     one_draw: bool = False
+    heads: bool = True  # every peer starts with its own
 
 
 LOCALS = {  # with nobody to hear
@@ -82,7 +92,8 @@ ARROWS = {
     # DFedSalt
     "Salt, rho 0 = Alt": Arrow(DFedSalt(HEAD, STEP), DFedAlt(HEAD, STEP), ring(PEERS), personal="head"),
     "Salt-UV, rho 0 = Alt": Arrow(DFedSalt(HEAD, STEP, on="both"), DFedAlt(HEAD, STEP), ring(PEERS), personal="head"),
-    "Salt, nothing personal = DFedSAM": Arrow(DFedSalt(REST, STEEP), DFedAvgM(STEEP), ring(PEERS), one_draw=True),
+    "Salt, nothing personal = DFedSAM": Arrow(DFedSalt(REST, STEEP), DFedSAM(STEEP), ring(PEERS), one_draw=True),
+    "DFedSAM, rho 0 = DFedAvgM": Arrow(DFedSAM(STEP), DFedAvgM(STEP), ring(PEERS)),
     # DFedAlt
     "Alt, nothing personal = DFedAvgM": Arrow(DFedAlt(REST, STEP), DFedAvgM(STEP), ring(PEERS), one_draw=True),
     "Alt, all hear all = FedRep": Arrow(DFedAlt(HEAD, STEP), FedRep(HEAD, STEP), full(PEERS), server(PEERS),
@@ -100,6 +111,18 @@ ARROWS = {
     "DFedAvgMP, nothing personal = DFedAvgM": Arrow(DFedAvgMP(STEP), DFedAvgM(STEP), ring(PEERS)),
     "DFedAvgMP, all hear all = FedPer": Arrow(DFedAvgMP(STEP), FedPer(STEP), full(PEERS), server(PEERS),
                                               personal="head"),
+    # momentum that lives on
+    "DSGDm, beta 0 = DFedAvg": Arrow(DSGDm(PLAIN), DFedAvg(PLAIN), ring(PEERS)),
+    "QG, mu 0 = DFedAvg": Arrow(QGDSGDm(PLAIN, 0.0), DFedAvg(PLAIN), ring(PEERS)),
+    "QG, mu 0, one step = D-PSGD": Arrow(QGDSGDm(BARE, 0.0), DPSGD(BARE), ring(PEERS)),
+    "QG Nesterov, mu 0 = DFedAvg": Arrow(QGDSGDm(PLAIN, 0.0, nesterov=True), DFedAvg(PLAIN), ring(PEERS)),
+    # corrected steps: with all hearing all, corrections cancel
+    "GT, all hear all = FedAvg": Arrow(GTDSGD(BARE), FedAvg(BARE), full(PEERS), server(PEERS), tolerance=ROUNDING),
+    "D2 as printed, all hear all = FedAvg": Arrow(D2(BARE, lazy=False), FedAvg(BARE), full(PEERS), server(PEERS),
+                                                  tolerance=ROUNDING),
+    "GT, isolated = Local": Arrow(GTDSGD(PLAIN), Local(PLAIN), isolated(PEERS)),
+    "D2, isolated = Local": Arrow(D2(BARE), Local(BARE), isolated(PEERS)),
+    "EXTRA, isolated = Local": Arrow(EXTRA(BARE), Local(BARE), isolated(PEERS), tolerance=ROUNDING),
     # push-sum of whole models
     "SGP, doubly stochastic = DFedAvgM": Arrow(SGP(STEP), DFedAvgM(STEP), ring(PEERS)),
     "SGP, pulled = DFedAvgM on that graph": Arrow(SGP(STEP), DFedAvgM(STEP), PULL),
@@ -108,6 +131,9 @@ ARROWS = {
     # servers
     "FedAvgM, beta 0 = FedAvg": Arrow(FedAvgM(STEP, beta=0.0), FedAvg(STEP), server(PEERS, 0.5, seed=2),
                                       tolerance=ROUNDING),
+    "Ditto, lambda 0 = Local": Arrow(Ditto(STEP, 0.0), Local(STEP), server(PEERS), isolated(PEERS), one_draw=True),
+    "FedBABU, seen untuned = FedRep without head steps": Arrow(
+        FedBABU(STEP, REST), FedRep(REST, STEP), server(PEERS, 0.5, seed=2), personal="head", heads=False),
     "FedPer, nothing personal = FedAvg": Arrow(FedPer(STEP), FedAvg(STEP), server(PEERS, 0.5, seed=2)),
     "FedRep, nothing personal = FedAvg": Arrow(FedRep(REST, STEP), FedAvg(STEP), server(PEERS, 0.5, seed=2),
                                                one_draw=True),
@@ -133,7 +159,7 @@ def test_arrow(name: str, request: pytest.FixtureRequest) -> None:
     arrow = ARROWS[name]
     if arrow.one_draw:
         request.getfixturevalue("one_draw")
-    task = classifier(arrow.personal)
+    task = classifier(arrow.personal, arrow.heads)
     left = trajectory(arrow.left, task, arrow.left_graph, ROUNDS)
     right = trajectory(arrow.right, task, arrow.right_graph or arrow.left_graph, ROUNDS)
     start = Rounds(arrow.left, task, arrow.left_graph).models
@@ -189,6 +215,12 @@ def test_isolated_alternation_is_each_peer_alone(name: str) -> None:
 
 
 UNLIKE = {
+    "momentum that lives on": Arrow(DSGDm(STEP), DFedAvgM(STEP), ring(PEERS)),
+    "momentum of the mixed model": Arrow(QGDSGDm(PLAIN), DSGDm(STEP), ring(PEERS)),
+    "several exchanges": Arrow(DFedSAM(STEEP, gossips=2), DFedSAM(STEEP), ring(PEERS)),
+    "corrections": Arrow(GTDSGD(PLAIN), DFedAvg(PLAIN), ring(PEERS)),
+    "a pull": Arrow(Ditto(STEP, 0.5), Ditto(STEP, 0.0), server(PEERS)),
+    "fine-tuning": Arrow(FedBABU(STEP, STEP), FedBABU(STEP, REST), server(PEERS), personal="head", heads=False),
     "momentum": Arrow(DFedAvgM(STEP), DFedAvg(PLAIN), ring(PEERS)),
     "local steps": Arrow(DFedAvg(STEP), DPSGD(ONE), ring(PEERS)),
     "order of D-PSGD": Arrow(DPSGD(ONE), DPSGD(ONE, order="cta"), ring(PEERS)),
@@ -214,7 +246,7 @@ def test_unlike_methods_differ(name: str, request: pytest.FixtureRequest) -> Non
     pair = UNLIKE[name]
     if pair.one_draw:
         request.getfixturevalue("one_draw")
-    task = classifier(pair.personal)
+    task = classifier(pair.personal, pair.heads)
     left = trajectory(pair.left, task, pair.left_graph, ROUNDS)
     right = trajectory(pair.right, task, pair.right_graph or pair.left_graph, ROUNDS)
     assert float((left[-1] - right[-1]).abs().max()) > 1e-3

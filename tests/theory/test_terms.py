@@ -189,3 +189,30 @@ def test_the_first_round_has_the_whole_rate_and_each_later_one_the_decay_once_mo
     for rounds, w in ((1, 4.0), (2, 5.0), (3, 5.375)):
         done = covey.simulate(FedAvg(local), quadratic(column(8)), server(1), rounds=rounds)
         assert float(done.rows) == w
+
+
+def test_a_rate_by_steps_decays_by_rounds_too() -> None:
+    """½(w − b)², b = 8 from 0, rates .5, .25, .125 by the step, halved once more in every round: the first round at .5,
+    the second at .125, the third at .03125, so w = 4, 4.5, 4.609375."""
+    local = SGD(lambda step: RATES[step], decay=0.5)
+    for rounds, w in ((1, 4.0), (2, 4.5), (3, 4.609375)):
+        done = covey.simulate(FedAvg(local), quadratic(column(8)), server(1), rounds=rounds)
+        assert float(done.rows) == w
+
+
+def test_progress_is_the_steps_taken_and_the_rate_of_the_last_one() -> None:
+    """Two steps a round: after the first round the last rate was the second, after the next the fourth. A trigger goes
+    by them. Before there was any step they are zero."""
+    run = Rounds(FedAvg(SGD(lambda step: RATES[step], steps=2)), quadratic(column(1, 3)), server(2))
+    assert [float(one.sum()) for one in run.peers.progress()] == [0.0, 0.0]
+    for taken, rate in ((2, 0.25), (4, 0.0625)):
+        found = run.go().peers.progress()
+        assert [one.flatten().tolist() for one in found] == [[taken, taken], [rate, rate]]
+
+
+def test_a_rate_by_steps_goes_on_within_a_round_and_in_the_next() -> None:
+    """½(w − b)², b = 8 from 0, two steps a round at .5, .25 and .125, .0625: w = 4, 5; 5.375, 5.5390625."""
+    local = SGD(lambda step: 0.5 ** (step + 1), steps=2)
+    for rounds, w in ((1, 5.0), (2, 5.5390625)):
+        done = covey.simulate(FedAvg(local), quadratic(column(8)), server(1), rounds=rounds)
+        assert float(done.rows) == w

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from covey.data import Federated, federate
-from covey.data.draws import log_dirichlet
+from covey.data.draws import draw_classes_strictly, log_dirichlet
 from covey.data.partition import parse
 from covey.errors import BadInput, UnknownName
 from covey.randomness import key
@@ -155,6 +155,31 @@ def test_dirichlet_classes_moves_samples_where_no_draw_can_do() -> None:
     assert data.moved > 0 and int(data.train.counts.min()) >= 2 and len(data.train.index) == 2000
 
 
+def test_dirichlet_classes_passes_by_whoever_has_its_share() -> None:
+    """Class after class: who has n / peers samples gets none of the later classes, so all but its last class are
+    fewer than that."""
+    for seed in range(5):
+        data = divided("dirichlet_classes:0.3", 20, seed=seed)
+        assert data.moved == 0
+        for counts in table(data):
+            assert int(counts.sum() - counts[counts.nonzero()[-1, 0]]) < 2000 / 20
+
+
+def test_dirichlet_classes_draws_anew_where_somebody_is_short() -> None:
+    """One first draw in seven leaves one of 8 peers with fewer than 5 of 200 samples; none of 20 draws does not."""
+    for seed in range(20):
+        data = divided("dirichlet_classes:0.3", 8, n=200, classes=5, seed=seed)
+        assert data.moved == 0 and int(data.train.counts.min()) >= 5
+
+
+def test_who_finds_a_class_used_up_draws_afresh_from_the_others() -> None:
+    """600 peers want one of three classes, of which the first has a single sample: 300 ± 12 get each of the others.
+    Were the first draw used again, the 199 who wanted the first class would all get the second, 399 in all."""
+    counts = draw_classes_strictly(torch.zeros(600, 3), torch.ones(600).long(), torch.tensor([1, 1000, 1000]), seed=0)
+    first, second, third = counts.sum(0).tolist()
+    assert first == 1 and second + third == 599 and abs(second - 300) < 60  # five standard deviations
+
+
 def test_shards_are_cut_evenly() -> None:
     counts = table(divided("shards:2", 20))
     assert (counts % 50 == 0).all() and (counts.sum(1) == 100).all() and ((counts > 0).sum(1) <= 2).all()
@@ -197,6 +222,11 @@ def test_natural_gives_each_user_its_own() -> None:
     some = federate(x, y, x, y, users=users, users_test=users, partition="natural", peers=3, seed=1)
     whole = [set(owned(data, i)) for i in range(5)]
     assert len(some) == 3 and all(set(owned(some, i)) in whole for i in range(3))
+    drawn = set()
+    for seed in range(9):  # of ten choices of 3 users out of 5
+        other = federate(x, y, x, y, users=users, users_test=users, partition="natural", peers=3, seed=seed)
+        drawn.add(tuple(whole.index(set(owned(other, i))) for i in range(3)))
+    assert len(drawn) > 2
 
 
 def test_without_a_test_set_a_fifth_of_each_user_is_held_out() -> None:

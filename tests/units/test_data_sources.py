@@ -88,6 +88,18 @@ def test_hapt_is_divided_by_person() -> None:
     assert torch.equal(sums, torch.from_numpy(windows).double().sum((1, 2)).sort().values)  # each window once
 
 
+def test_hapt_pooled_into_many_peers() -> None:
+    """Drawing anew until every peer has 12 samples never ends here: some are moved, and that is on record."""
+    stored("hapt")
+    data = load("hapt", peers=128, partition="dirichlet_classes:0.1", seed=0)
+    counts = data.train.counts
+    assert len(data) == 128 and int(counts.min()) == 12 and int(counts.max()) > 300
+    assert len(data.train.index.unique()) == len(data.train.index) == 8742
+    assert 0 < data.moved == data.describe()["moved"] < 0.02 * 8742
+    mine, pooled = data.class_counts().double(), data.class_counts().sum(0).double()
+    assert float((mine.max(1).values / mine.sum(1)).mean()) > 0.6 > 2 * float(pooled.max() / pooled.sum())
+
+
 def test_shakespeare_by_role() -> None:
     stored("shakespeare_roles")
     data = load("shakespeare", peers=10, seed=0, samples=50, test_samples=10)

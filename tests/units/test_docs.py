@@ -22,6 +22,7 @@ import torch
 import covey
 from covey import SGD, algorithms, graphs
 from covey.cli import methods, peer
+from covey.cli.adapt import Adapt
 from covey.cli.main import parse
 from covey.cli.settings import Compare, Run
 from covey.data import partition
@@ -106,7 +107,7 @@ def understood(settings: Run | Compare) -> None:
 @every
 def test_flags_exist(page: Path) -> None:
     """`--flag` in a code span, whatever follows it."""
-    kinds = (Run, Compare, peer.Check, peer.Init, peer.Establish, peer.Sign, peer.Audit, peer.Say, peer.Up)
+    kinds = (Run, Compare, Adapt, peer.Check, peer.Init, peer.Establish, peer.Sign, peer.Audit, peer.Say, peer.Up)
     known = {one.name.replace("_", "-") for kind in kinds for one in fields(kind)} - {"extra"} | {"with"}
     for flag in re.findall(r"`--([a-z-]+)", page.read_text()):
         assert flag in known, flag
@@ -133,7 +134,7 @@ def test_something_is_checked() -> None:
 
 def test_a_wrong_command_would_be_noticed() -> None:
     for words in (["run", "dfedalt", "--graphs", "ring"], ["run"], ["lists"]):
-        with pytest.raises(SystemExit):
+        with pytest.raises(covey.BadInput):
             parse(words)
     for command in ("run dfedpg", "run dfedalt --graph rings", "run sgp --partition diri:1", "run dpsgd --with a=1",
                     "run dfedavg --graph random_directed:3"):  # fmt: skip

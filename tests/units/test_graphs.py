@@ -1,4 +1,4 @@
-"""Graphs against numpy, networkx and the numbers of algorithms.md, section 1."""
+"""Graphs against numpy, networkx and closed forms (docs/papers.md, 3.1)."""
 
 from __future__ import annotations
 
@@ -206,7 +206,14 @@ def test_server_counts() -> None:
         graphs.server(5, weights="size").bound(0, torch.ones(4))
 
 
-CHANGING = ["one_peer_exponential", "random_directed:3", "random_directed:3:pull", "random_undirected:3", "server:0.4"]
+CHANGING = [
+    "one_peer_exponential",
+    "epidemic:3",
+    "random_directed:3",
+    "random_directed:3:pull",
+    "random_undirected:3",
+    "server:0.4",
+]
 
 
 @pytest.mark.parametrize("text", CHANGING)

@@ -120,6 +120,7 @@ def test_sizes_for_other_inputs() -> None:
     assert size(char_lstm(80, 90, hidden=256)) == 90 * 8 + lstm + linear(256, 90)
 
 
+torch.manual_seed(0)  # whatever was drawn before: a network whose units are all dead would not train
 SMALL = {
     "softmax": softmax(64, 7, bias=True),
     "mlp": mlp(64, (9, 8), 7),

@@ -1,4 +1,4 @@
-"""Bits, counted by hand: algorithms.md, 5.2. A float64 number takes 32 bits by the formula and 64 as it is encoded."""
+"""Bits, counted by hand (docs/papers.md, 3.6). A float64 number takes 32 bits by the formula, 64 as it is encoded."""
 
 from __future__ import annotations
 

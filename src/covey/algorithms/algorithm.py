@@ -31,8 +31,9 @@ class Habit:
     """What the command line takes for a method's local work where nothing is said: as its paper has it."""
 
     momentum: float = 0.9
-    head_epochs: int = 1
-    sharp: bool = False  # the phases that `on` names take sharpness-aware steps
+    steps: int | None = None  # of a round, for methods that are about single steps; None: an epoch
+    head_epochs: int | None = 1  # None: as many as the body
+    sharp: bool = False  # the phases that `on` names (all, where there is no `on`) take sharpness-aware steps
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class FedAvgM(FedAvg):
 
     def exchange(self, peers: Peers, link: Link) -> None:
         super().exchange(peers, link)
+        if not bool(link.round.active.any()):  # nobody was there: no step of the server
+            return
         w = peers.state["server"]
         s = self.beta * peers.state["momentum"] + (w - peers.rows)
         peers.rows = w - self.server_lr * s

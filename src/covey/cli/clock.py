@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from covey.cli.settings import Settings
-from covey.engine.clock import Clock, Row
+from covey.cli.traces import numbers
+from covey.engine.clock import Clock
 from covey.errors import BadInput
 
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
@@ -18,9 +18,9 @@ def clock_of(settings: Settings, peers: int) -> Clock | None:
     s = settings
     given: dict[str, Any] = {
         "uplink": s.uplink,
-        "step_seconds": _numbers("--step-seconds", s.step_seconds, peers, _seconds),
+        "step_seconds": numbers("--step-seconds", s.step_seconds, peers, _seconds),
         "message_seconds": s.message_seconds,
-        "bandwidth": _numbers("--bandwidth", s.bandwidth, peers, bits_per_second),
+        "bandwidth": numbers("--bandwidth", s.bandwidth, peers, bits_per_second),
         "latency": s.latency,
         "joules_per_bit": s.joules_per_bit,
         "joules_per_step": s.joules_per_step,
@@ -44,13 +44,3 @@ def _seconds(text: str) -> float:
         return float(text)
     except ValueError:
         raise BadInput(f"--step-seconds {text} is no number of seconds, such as 0.01.") from None
-
-
-def _numbers(flag: str, text: str | None, peers: int, read: Callable[[str], float]) -> float | Row | None:
-    """One number for all, or one for each of some groups of peers: 0.01,0.02,0.05."""
-    if text is None:
-        return None
-    values = [read(part) for part in text.split(",")]
-    if len(values) > peers:
-        raise BadInput(f"{flag} {text} names {len(values)} groups of {peers} peers; name at most one for each peer.")
-    return values[0] if len(values) == 1 else Clock.groups(peers, values)

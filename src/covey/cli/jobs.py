@@ -16,12 +16,14 @@ from covey.cli import methods
 from covey.cli.clock import clock_of
 from covey.cli.compression import compressible
 from covey.cli.settings import Compare, Run, Settings
+from covey.cli.traces import numbers, trace
 from covey.engine import Clock, simulate
 from covey.engine.checks import require_device
 from covey.engine.folder import Folder
 from covey.engine.run import Entry
 from covey.errors import BadInput
 from covey.graphs import Graph
+from covey.per_peer import Numbers
 from covey.report import Record
 from covey.tasks import Task
 
@@ -38,6 +40,7 @@ class Job:
     graph: Graph
     folder: Path | None
     clock: Clock | None = None
+    work: Numbers | None = None
 
     @property
     def label(self) -> str:
@@ -54,7 +57,7 @@ class Job:
         run = simulate(
             self.algorithm, self.task, self.graph, s.rounds, s.seed, s.device, out=None if goes_on else folder,
             resume=folder if goes_on else None, evaluate_every=s.evaluate_every, target=s.target, init=s.init,
-            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock,
+            validation=s.validation, chunk=_chunk(s.chunk), exact=s.exact, clock=self.clock, work=self.work,
             allow_unsound=s.allow_unsound, checkpoint_every=s.checkpoint_every, on_round=on_round, command=command,
             theory=s.theory, gradient_below=s.gradient_below, similarity=s.similarity,
         )  # fmt: skip
@@ -78,14 +81,17 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
     for run, algorithm in zip(runs, algorithms, strict=True):
         for seed in seeds:
             task = tasks[seed]
-            name = _graph_name(settings, algorithm)
-            graph = graphs.parse(name, len(task.train))
+            algorithm.prepare(task)  # refuses a task that the method cannot learn
+            name = _graph_name(settings, algorithm, len(task.train))
+            graph = _with_absences(graphs.parse(name, len(task.train)), settings.absent)
             bound = graph.bound(seed, task.train.counts)
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
             own = replace(run, graph=name, seed=seed)
             several = isinstance(settings, Compare) or len(seeds) > 1
             folder = _folder(target, own, several, len(seeds) > 1)
-            found.append(Job(own, algorithm, task, graph, folder, clock_of(settings, len(task.train))))
+            n = len(task.train)
+            work = numbers("--work", settings.work, n, _factor)
+            found.append(Job(own, algorithm, task, graph, folder, clock_of(settings, n), work))
     return found
 
 
@@ -105,7 +111,11 @@ def _of_compare(settings: Compare) -> list[Run]:
     for name, known in zip(settings.algorithms, own, strict=True):
         extra = tuple(text for text in settings.extra if text.partition("=")[0].strip() in known)
         run = replace(Run(algorithm=name, **common), extra=extra)
-        plain = replace(run, compress=None, trigger=None)
+        only = methods.find(name).habit.steps
+        if only is not None and (settings.epochs is not None or settings.steps not in (None, only)):
+            warnings.warn(f"{name} takes {only} step a round, whatever the others take.", stacklevel=2)
+            run = replace(run, steps=only, epochs=None)
+        plain = replace(run, compress=None, trigger=None, gamma=None, feedback=False)
         if "compressor" in known or settings.compress is None or compressible(methods.build(name, plain)):
             runs.append(run)
         else:  # Local and methods with a server are compared as they are
@@ -113,16 +123,19 @@ def _of_compare(settings: Compare) -> list[Run]:
     return runs
 
 
-def _graph_name(settings: Run | Compare, algorithm: Algorithm) -> str:
+def _graph_name(settings: Run | Compare, algorithm: Algorithm, n: int) -> str:
     """Local speaks to nobody; a comparison has a graph for each kind of method, a run has the one that is given."""
+    needs = algorithm.needs
+    usual = {"server": "server", "any": "isolated", "centre": "centre", "changing": "epidemic"}
     if isinstance(settings, Run):
-        apart = {"server": "server", "any": "isolated"}.get(algorithm.needs, "ring")
-        return settings.graph or apart
-    if isinstance(algorithm, Local):
-        return "isolated"
+        return settings.graph or usual.get(needs, "ring")
+    if isinstance(algorithm, Local) or needs == "centre":
+        return usual[needs]
+    if needs == "changing" and graphs.parse(settings.graph, n).fixed:
+        return usual[needs]
     directed = settings.directed or settings.graph
     apart = {"server": settings.server, "column-or-pull": directed, "column-fixed": directed}
-    return apart.get(algorithm.needs, settings.graph)
+    return apart.get(needs, settings.graph)
 
 
 def _task(settings: Settings, seed: int) -> Task:
@@ -151,6 +164,25 @@ def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path |
     if target is None or not several:
         return target
     return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
+
+
+def _with_absences(graph: Graph, text: str | None) -> Graph:
+    if text is None:
+        return graph
+    if text.endswith(".json"):
+        return graphs.absent(graph, trace("--absent", text))
+    try:
+        probability = float(text)
+    except ValueError:
+        raise BadInput(f"--absent {text} is neither a probability, such as 0.2, nor a .json file.") from None
+    return graphs.absent(graph, probability)
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"--work {text} is no factor, such as 2 or 0.5.") from None
 
 
 def _has_begun(folder: Path) -> bool:

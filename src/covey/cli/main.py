@@ -8,7 +8,9 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -17,13 +19,14 @@ from rich.console import Console
 from tyro.conf import subcommand
 
 from covey.cli import commands, peer
+from covey.cli.adapt import Adapt, adapt
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
 from covey.cli.peer import Peer
 from covey.cli.settings import Compare, Run, from_kept
-from covey.errors import BadInput, CoveyError
+from covey.errors import BadInput, CoveyError, UnknownName
 
-Command = Run | Compare | Demo | Report | List | Peer
+Command = Run | Compare | Adapt | Demo | Report | List | Peer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             _say(errors, "covey: ", _how_to_go_on(command), "bold yellow")
             return 130
-        except SystemExit as stop:  # tyro has said what is wrong, or printed its help
+        except SystemExit as stop:  # tyro has printed its help
             return stop.code if isinstance(stop.code, int) else 2
 
 
@@ -59,6 +62,8 @@ def _obey(command: Command, console: Console) -> int:
             return peer.obey(command, console)
         case Run() | Compare():
             commands.train(command, console)
+        case Adapt():
+            adapt(command, console)
         case Demo():
             demo(command, console)
         case Report():
@@ -70,7 +75,9 @@ def _obey(command: Command, console: Console) -> int:
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Demo, Report, List, Peer)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, List, Peer)}
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in named:
+        raise UnknownName("command", arguments[0], named)
     earlier = _earlier(arguments)
     union: Any = None
     for name, kind in named.items():
@@ -80,7 +87,28 @@ def parse(arguments: list[str]) -> Command:
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes,
               tyro.conf.OmitSubcommandPrefixes)  # fmt: skip
     description = "Personal models, trained among peers that have no server."
-    return tyro.cli(union, args=arguments, prog="covey", description=description, config=config)
+    with redirect_stderr(StringIO()) as said:
+        try:
+            return tyro.cli(union, args=arguments, prog="covey", description=description, config=config)
+        except SystemExit as stop:
+            if stop.code == 0:
+                raise
+            about = ["covey", *arguments[:1], "--help"] if arguments and arguments[0] in named else ["covey", "--help"]
+            raise BadInput(f"{_in_a_sentence(said.getvalue())}; see {' '.join(about)}.") from None
+
+
+def _in_a_sentence(box: str) -> str:
+    """What tyro says in a box of several parts between rules: what is wrong, and perhaps a near name."""
+    parts: list[list[str]] = [[]]
+    for line in (line.strip("│ ") for line in box.splitlines() if line[:1] not in "╭╰"):
+        if line and set(line) <= {"─", "-"}:
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    titled = parts if "╭" in box else parts[1:]  # where there is no UTF-8 the title is a part of its own
+    what, *rest = (" ".join(part).strip(" .:") for part in titled)
+    near = [flag for part in rest for flag in re.findall(r"^Perhaps you meant: (--[\w-]+)", part)]
+    return f"{what}; perhaps you meant {near[0]}" if near else what
 
 
 def _earlier(arguments: list[str]) -> Run | Compare | None:

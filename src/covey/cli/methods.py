@@ -38,9 +38,12 @@ def build(name: str, settings: Settings) -> Algorithm:
             fitting = ", ".join(f"{one}=…" for one in own) or "none"
             raise BadInput(f"{kind.__name__} has no field '{field}' for --with; it has: {fitting}.")
     values: dict[str, Any] = {field: _convert(text, own[field], f"{field}={text}") for field, text in given.items()}
+    if "rounds" in own:  # of what a method does over the whole run
+        values.setdefault("rounds", settings.rounds)
     on = values.get("on", getattr(kind, "on", None))
-    for field, hint in get_type_hints(kind).items():
-        if hint is SGD and field in {one.name for one in fields(kind)}:
+    hints = get_type_hints(kind)
+    for field in (one.name for one in fields(kind) if is_phase(hints[one.name])):
+        if hints[field] is SGD or _has_own_flags(settings):  # a phase that may be missing is then like the other
             values[field] = _phase(kind, settings, field, on)
     return compression.applied(kind(**(compression.fields_of(kind, settings) | values)), settings)
 
@@ -59,24 +62,36 @@ def extras(settings: Settings) -> dict[str, str]:
 def own_fields(kind: type[Algorithm]) -> dict[str, Any]:
     """The fields that `--with` may set, and their types: all but the phases, which have flags of their own."""
     hints = get_type_hints(kind)
-    return {one.name: hints[one.name] for one in fields(kind) if hints[one.name] is not SGD}
+    return {one.name: hints[one.name] for one in fields(kind) if not is_phase(hints[one.name])}
+
+
+def is_phase(hint: Any) -> bool:
+    return hint is SGD or SGD in get_args(hint)
+
+
+def _has_own_flags(settings: Settings) -> bool:
+    return any(given is not None for given in (settings.head_lr, settings.head_steps, settings.head_epochs))
 
 
 def _phase(kind: type[Algorithm], settings: Settings, field: str, on: str | None) -> SGD:
-    """`personal` is trained as the head, every other phase as the body."""
+    """`personal` is trained as the head, `finetune` by flags of its own, every other phase as the body."""
     s = settings
     lr, steps, epochs = s.lr, s.steps, s.epochs
+    if field == "finetune":  # at one rate, whatever the round
+        momentum = kind.habit.momentum if s.momentum is None else s.momentum
+        return SGD(s.finetune_lr, epochs=s.finetune_epochs, batch=s.batch or None, momentum=momentum, clip=s.clip)
     if field == "personal":
         lr = s.lr if s.head_lr is None else s.head_lr
         given = s.head_steps is not None or s.head_epochs is not None
         steps = s.head_steps if given or s.steps is None else s.steps
-        epochs = s.head_epochs if given or s.steps is not None else kind.habit.head_epochs
+        usual = s.epochs if kind.habit.head_epochs is None else kind.habit.head_epochs
+        epochs = s.head_epochs if given or s.steps is not None else usual
     if steps is None and epochs is None:
-        epochs = 1
+        steps, epochs = (None, 1) if kind.habit.steps is None else (kind.habit.steps, None)
     momentum = kind.habit.momentum if s.momentum is None else s.momentum
     sam = 0.0 if s.sam is None else s.sam
     if kind.habit.sharp:
-        sam = (s.rho if s.sam is None else s.sam) if on in (field, "both") else 0.0
+        sam = (s.rho if s.sam is None else s.sam) if on in (field, "both", None) else 0.0
     return SGD(
         lr, steps=steps, epochs=epochs, batch=s.batch or None, momentum=momentum, nesterov=s.nesterov,
         weight_decay=s.weight_decay, clip=s.clip, sam=sam, decay=s.decay,

@@ -39,18 +39,26 @@ class Settings:
     clip: float | None = None  # the largest norm of a peer's gradient
     decay: float = 1.0  # the learning rate is multiplied by it every round
     sam: float | None = None  # radius of sharpness-aware steps, in every phase of every method
-    rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt)
+    rho: float = 0.05  # the same radius for methods that are sharpness-aware by themselves (dfedsalt, dfedsam)
     head_lr: float | None = None  # learning rate of the personal phase; by default that of the body
     head_steps: int | None = None  # mini-batches of the personal phase ...
-    # ... or passes (by default 1, for deprl 2; where steps are given, as many steps as the body)
+    # ... or passes (by default 1, for deprl 2, for ditto as the body; where steps are given, as many steps as the body)
     head_epochs: int | None = None
+    finetune_lr: float = 0.001  # learning rate of fedbabu's fine-tuning, which serves only to evaluate
+    finetune_epochs: int = 5  # passes of it
+    # how many times these steps and epochs a peer does: several, for groups of equally many peers, as in 1,2,3,4,5; or
+    # a file with a number for each peer, or with such a row for each round
+    work: Annotated[str | None, arg(metavar="W[,W,...]|FILE.json")] = None
+    # the probability that a peer is absent in a round, or a file with a row for each round: 1 for each peer that is
+    # there, 0 for each that is not
+    absent: Annotated[str | None, arg(metavar="P|FILE.json")] = None
     # what is exchanged, in few bits: sign, topk:K, signtopk:K, randk:K, qsgd:LEVELS, qtopk:K:LEVELS, identity; a K
-    # below 1 is a share of each tensor
+    # below 1 is a share of each tensor; whole:sign says one thing of the whole model, not of each tensor
     compress: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
-    trigger: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None  # when: always, every:H, norm:C, never
-    gamma: Annotated[str, arg(metavar="NUMBER|NAME")] = (
-        "auto"  # consensus step of compressed gossip; auto, usual, theory
-    )
+    # when: always, never, every:H, norm:C, norm:START:ADD:EVERY[:MOST], power:C0:EPS; then :tensor, :cap
+    trigger: Annotated[str | None, arg(metavar="NAME[:ARG]")] = None
+    # consensus step of compressed gossip: a number, auto (the default), usual, theory
+    gamma: Annotated[str | None, arg(metavar="NUMBER|NAME")] = None
     feedback: bool = False  # error feedback in the place of public copies, for graphs that change
     # a field of the method itself, as in --with order=cta
     extra: Annotated[tuple[str, ...], arg(name="with", metavar="NAME=VALUE"), UseAppendAction] = ()
@@ -67,13 +75,13 @@ class Settings:
     joules_per_step: float | None = None  # energy of a local step
 
     evaluate_every: int = 1  # rounds between two looks at the test accuracy
-    target: float | None = None  # accuracy whose first round is reported
+    target: float | None = None  # accuracy, such as 0.93, whose first round is reported
     theory: bool = False  # at every look: gradients over all data at the mean model, DePRL's M(k)
     gradient_below: float | None = None  # report since when that gradient is smaller (asks for --theory)
     similarity: bool = False  # cosines between peers at the end: labels, heads, representations (similarity.npz)
     init: Literal["common", "heads", "all"] = "common"  # what starts different at each peer
     validation: float = 0.0  # part of each peer's training samples that is set aside and reported as `validation`
-    device: str = "cpu"  # or cuda
+    device: str = "cpu"  # cpu, cuda, or cuda:1
     threads: int | None = None  # of the processor; 1 is often fastest for small models
     # peers worked on at once, and the fewest for which that pays; measured where not given
     chunk: Annotated[str | None, arg(metavar="N[:M]")] = None

@@ -1,6 +1,6 @@
 """What peers say, made short: compressors, the messages that they make, and the bytes of those."""
 
-from covey.compress.compressor import Compressor
+from covey.compress.compressor import Compressor, Whole
 from covey.compress.dense import QSGD, Identity, Sign
 from covey.compress.message import Message, Sparse
 from covey.compress.sparse import QTopK, RandK, SignTopK, TopK
@@ -16,4 +16,5 @@ __all__ = [
     "SignTopK",
     "Sparse",
     "TopK",
+    "Whole",
 ]

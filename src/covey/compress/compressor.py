@@ -37,6 +37,11 @@ class Compressor(ABC):
         """Whether it is meant for the whole vector rather than for each tensor of a model."""
         return False
 
+    @property
+    def everything(self) -> bool:
+        """Whether it says something of every number."""
+        return True
+
     def kept(self, tensors: list[int]) -> float:
         """The share of the energy of standard normal numbers that it keeps, 1 − ‖C(x) − x‖² / ‖x‖², for tensors of
         these sizes; of large ones a part is tried."""
@@ -74,11 +79,42 @@ class Compressor(ABC):
         for i, (form, part) in enumerate(zip(forms, tensors, strict=True)):
             formula += self.formula(part.stop - part.start) * said[:, i]
             encoded[speakers] += 8.0 * form.size().double() * said[speakers, i]
-        content = _content(forms, tensors, speakers.to(x.device), said[speakers].to(x.device), x)
+        content = content_of(forms, tensors, speakers.to(x.device), said[speakers].to(x.device), x)
         return Message(content, formula, encoded, forms, tuple(tensors), said)
 
 
-def _content(forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor, x: Tensor) -> Tensor | Sparse:
+@dataclass(frozen=True)
+class Whole(Compressor):
+    """Another compressor over the whole vector in the place of each tensor: one scale, one choice, for all of it."""
+
+    inner: Compressor
+
+    def form(self, x: Tensor, keys: Tensor) -> Form:
+        return self.inner.form(x, keys)
+
+    def omega(self, d: int) -> float:
+        return self.inner.omega(d)
+
+    def formula(self, d: int) -> float:
+        return self.inner.formula(d)
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    @property
+    def everything(self) -> bool:
+        return self.inner.everything
+
+    def shrunk(self, d: int, size: int) -> Compressor:
+        return self.inner.shrunk(d, size)
+
+    def require_fits(self, d: int) -> None:
+        self.inner.require_fits(d)
+
+
+def content_of(forms: tuple[Form, ...], tensors: list[slice], who: Tensor, said: Tensor, x: Tensor) -> Tensor | Sparse:
+    """The decoded payload of those who speak; of x only the shape and the type count."""
     values = [form.inner.values() if isinstance(form, Chosen) else form.values() for form in forms]
     if not bool(said.all()):
         values = [torch.where(said[:, i : i + 1], value, 0.0) for i, value in enumerate(values)]
@@ -99,7 +135,7 @@ def some_of(k: int | float | None, fraction: float | None, name: str) -> None:
     """Refuse a k or a fraction that chooses nothing or everything."""
     if (k is None) == (fraction is None):
         raise BadInput(f"{name} takes k or fraction, one of them (k={k}, fraction={fraction}).")
-    if k is not None and k < 1:
-        raise BadInput(f"{name}(k={k}) keeps nothing; k is 1 or more.")
+    if k is not None and (k < 1 or k != int(k)):
+        raise BadInput(f"{name}(k={k}) is out of range; k is a whole number of 1 or more.")
     if fraction is not None and not 0 < fraction < 1:
         raise BadInput(f"{name}(fraction={fraction}) is out of range; use a share above 0 and below 1, such as 0.01.")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -76,7 +77,7 @@ def signs(x: Tensor) -> Signs:
 
 
 def levels(x: Tensor, keys: Tensor, s: int) -> Levels:
-    norm = x.norm(dim=1, keepdim=True)
+    norm = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64).to(x)  # squares may leave float32
     ratio = torch.where(norm > 0, x.abs() / norm, 0.0)
     draw = uniform(keys.to(x.device), x.shape[1])
     level = (ratio.double() * s + draw).floor().clamp(max=s)  # in float64: rounding must not lift a level past s
@@ -89,5 +90,5 @@ def spread(d: int, s: int) -> float:
 
 
 def require_levels(s: int, name: str) -> None:
-    if s < 1 or s >= 1 << 16:
-        raise BadInput(f"{name}(levels={s}) is out of range; use 1 to 65535 levels.")
+    if not isinstance(cast(object, s), int) or not 1 <= s < 1 << 16:
+        raise BadInput(f"{name}(levels={s}) is out of range; use a whole number from 1 to 65535.")

@@ -12,6 +12,7 @@ Sender and receivers call the same `values`, so they add the same numbers to the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,6 +87,26 @@ class Chosen:
 
 
 Form = Floats | Signs | Levels | Chosen
+
+
+def joined(forms: Sequence[Form]) -> Form:
+    """Forms of one kind and width, of some peers after others, as one."""
+    first = forms[0]
+    if len(forms) == 1:
+        return first
+    if isinstance(first, Chosen):
+        chosen = [form for form in forms if isinstance(form, Chosen)]
+        inner = joined([form.inner for form in chosen])
+        assert not isinstance(inner, Chosen)
+        return Chosen(torch.cat([form.index for form in chosen]), inner, first.width)
+    if isinstance(first, Floats):
+        return Floats(torch.cat([form.value for form in forms if isinstance(form, Floats)]))
+    if isinstance(first, Signs):
+        own = [form for form in forms if isinstance(form, Signs)]
+        return Signs(torch.cat([form.scale for form in own]), torch.cat([form.negative for form in own]))
+    levels = [form for form in forms if isinstance(form, Levels)]
+    norm, negative = torch.cat([form.norm for form in levels]), torch.cat([form.negative for form in levels])
+    return Levels(norm, negative, torch.cat([form.level for form in levels]), first.s, first.beta)
 
 
 def in_bytes(bits: int) -> int:

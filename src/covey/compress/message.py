@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from covey.compress.forms import Form
+from covey.compress.forms import Form, joined
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,22 @@ class Message:
         numbers = torch.full((len(thing),), float(thing[0].numel() if len(thing) else 0), dtype=torch.float64)
         return Message(thing, 32 * numbers, 8 * thing.element_size() * numbers)
 
+    @staticmethod
+    def joined(messages: Sequence[Message]) -> Message:
+        """Messages of some peers after others, all by one compressor, as one."""
+        if len(messages) == 1:
+            return messages[0]
+        said = [one.said for one in messages if one.said is not None]
+        forms = [one.forms for one in messages if one.forms is not None]
+        return Message(
+            _after_each_other([one.content for one in messages]),
+            torch.cat([one.formula for one in messages]),
+            torch.cat([one.encoded for one in messages]),
+            tuple(joined(same) for same in zip(*forms, strict=True)),
+            messages[0].tensors,
+            torch.cat(said),
+        )
+
     def told(self, bits: int) -> Message:
         """The same, with so many bits more that say what is said and what not. (In the payload of who speaks they are
         whole bytes; silence is recognised by its emptiness.)"""
@@ -86,3 +103,15 @@ class Message:
     def add_to(self, rows: Tensor) -> Tensor:
         """rows + what is said, in place."""
         return self.content.add_to(rows) if isinstance(self.content, Sparse) else rows.add_(self.content)
+
+
+def _after_each_other(contents: Sequence[Tensor | Sparse]) -> Tensor | Sparse:
+    sparse = [content for content in contents if isinstance(content, Sparse)]
+    if not sparse:
+        return torch.cat([content for content in contents if isinstance(content, Tensor)])
+    first, who = 0, list[Tensor]()
+    for content in sparse:
+        who.append(content.who + first)
+        first += content.shape[0]
+    shape = (first, sparse[0].shape[1])
+    return Sparse(torch.cat(who), torch.cat([c.index for c in sparse]), torch.cat([c.value for c in sparse]), shape)

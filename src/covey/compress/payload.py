@@ -13,6 +13,7 @@ filled up to whole bytes. Whatever is too short, too long, or says what cannot b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,15 @@ def encode(form: Form, row: int) -> bytes:
 
 def decode(blob: bytes, like: Form) -> Form:
     """The form of one row; `like` is a form of the same kind and width (its numbers are not looked at)."""
+    return decode_all(blob, [like])[0]
+
+
+def decode_all(blob: bytes, likes: Sequence[Form]) -> list[Form]:
+    """The forms of one row whose bytes lie one after another."""
     reader = _Reader(blob)
-    form = reader.form(like)
+    forms = [reader.form(like) for like in likes]
     reader.finish()
-    return form
+    return forms
 
 
 class _Reader:
@@ -62,8 +68,8 @@ class _Reader:
         if isinstance(like, Floats):
             return Floats(self._numbers(like.value.shape[1], like.value.dtype))
         if isinstance(like, Signs):
-            return Signs(self._numbers(1, like.scale.dtype), self._bits(like.negative.shape[1])[None])
-        norm, d = self._numbers(1, like.norm.dtype), like.level.shape[1]
+            return Signs(self._magnitude(like.scale.dtype), self._bits(like.negative.shape[1])[None])
+        norm, d = self._magnitude(like.norm.dtype), like.level.shape[1]
         negative = self._bits(d)[None]
         level = self._bits(d * like.bits).view(d, like.bits).long() @ (1 << torch.arange(like.bits))
         if d and int(level.max()) > like.s:
@@ -88,9 +94,17 @@ class _Reader:
             raise Damaged("a number that is not finite")
         return values[None]
 
+    def _magnitude(self, dtype: torch.dtype) -> Tensor:
+        value = self._numbers(1, dtype)
+        if bool(value.signbit().any()):
+            raise Damaged(f"a magnitude of {float(value)}")
+        return value
+
     def _bits(self, count: int) -> Tensor:
-        raw = np.frombuffer(self._take(in_bytes(count)), dtype=np.uint8)
-        return torch.from_numpy(np.unpackbits(raw, count=count, bitorder="little").astype(bool))
+        bits = np.unpackbits(np.frombuffer(self._take(in_bytes(count)), dtype=np.uint8), bitorder="little")
+        if bits[count:].any():
+            raise Damaged("bits behind the last one")
+        return torch.from_numpy(bits[:count].astype(bool))
 
     def _index(self, k: int, width: int) -> Tensor:
         code = self._take(1)[0]
@@ -113,11 +127,14 @@ class _Reader:
     def _unary(self, k: int, most: int) -> Tensor:
         """k numbers, together at most `most`, each as so many zeros and a one."""
         rest = np.frombuffer(self._blob[self._at : self._at + in_bytes(k + most)], dtype=np.uint8)
-        ends = np.flatnonzero(np.unpackbits(rest, bitorder="little"))[:k]
+        ends = np.flatnonzero(np.unpackbits(rest, bitorder="little"))
         if len(ends) < k:
             raise Damaged("positions that do not end")
-        self._take(in_bytes(int(ends[-1]) + 1))
-        return torch.from_numpy(np.diff(ends, prepend=-1) - 1)
+        used = in_bytes(int(ends[k - 1]) + 1)
+        if len(ends) > k and ends[k] < 8 * used:
+            raise Damaged("bits behind the last position")
+        self._take(used)
+        return torch.from_numpy(np.diff(ends[:k], prepend=-1) - 1)
 
 
 def _encode_index(index: Tensor, width: int) -> bytes:

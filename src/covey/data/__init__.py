@@ -4,6 +4,7 @@ from covey.data.federate import federate, from_dataset, from_huggingface, from_p
 from covey.data.samples import Federated, Samples
 from covey.data.sources import NAMES, load, load_own
 from covey.data.transform import Images, Tokens
+from covey.data.unseen import unseen
 
 __all__ = [
     "NAMES",
@@ -17,4 +18,5 @@ __all__ = [
     "from_peers",
     "load",
     "load_own",
+    "unseen",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -84,7 +85,8 @@ def federate(
     plan = Plan(peers, partition, seed, samples, test_samples, reuse)
     division = divide(plan, Labelled(labels[0], codes), Labelled(labels[1], codes_test), count)
     how = guess_transform(x) if transform == "guess" else transform
-    return _assemble((x, y), (test_x, test_y), division, how, count, name, partition, seed)
+    whole = _assemble((x, y), (test_x, test_y), division, how, count, name, partition, seed)
+    return whole if codes is None or codes_test is None else replace(whole, users=(codes, codes_test))
 
 
 def from_peers(

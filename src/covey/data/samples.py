@@ -20,7 +20,7 @@ class Samples:
 
     `arrays` are pooled, (x, y) with the sample first; peer i owns the positions `index[starts[i] : starts[i + 1]]`.
     Images stay uint8; `transform` makes numbers of x when a batch is taken, on the device of the data, and accepts any
-    number of leading axes.
+    number of leading axes. `starts` stay on the CPU, where it is planned who takes how many steps.
     """
 
     arrays: tuple[Tensor, ...]
@@ -46,7 +46,7 @@ class Samples:
 
     def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
         """Where the samples at these positions within each row's own lie in `arrays`."""
-        return self.index[self.starts[rows.to(self.device)] + positions.to(self.device)]
+        return self.index[(self.starts[rows.cpu()] + positions.cpu()).to(self.device)]
 
     def pooled(self, positions: Tensor) -> tuple[Tensor, ...]:
         """The samples at these positions of `arrays`, whoever owns them."""
@@ -67,7 +67,11 @@ class Samples:
 
     def everything(self, rows: Tensor) -> tuple[Tensor, ...]:
         """All samples of these peers, who must have equally many: x, y [m, count, ...]."""
-        return self.batch(rows, torch.arange(int(self.counts[rows[0]]), device=self.device).expand(len(rows), -1))
+        return self.batch(rows, torch.arange(int(self.counts[rows[0]])).expand(len(rows), -1))
+
+    def class_counts(self, classes: int) -> Tensor:
+        """How often each peer has each class: int64 [peers, classes]."""
+        return count_classes(self.arrays[1][self.index], self.starts, classes)
 
     def unique(self) -> Tensor:
         """The positions that any peer owns, ascending and once each: the pooled set."""
@@ -75,11 +79,11 @@ class Samples:
 
     def select(self, peers: Tensor) -> Samples:
         """Only these peers, in this order, without a trace of what the others hold."""
-        peers = torch.as_tensor(peers, dtype=torch.int64, device=self.device)
+        peers = torch.as_tensor(peers, dtype=torch.int64, device="cpu")
         if len(peers) and not (int(peers.min()) >= 0 and int(peers.max()) < len(self)):
             raise BadInput(f"Cannot select peers {peers.tolist()}: the data have {len(self)} peers, numbered from 0.")
         counts = self.counts[peers]
-        index = self.index[_runs(self.starts[peers], counts)]
+        index = self.index[_runs(self.starts[peers], counts).to(self.device)]
         arrays = self.arrays
         if len(torch.unique(peers)) < len(self):
             kept = torch.unique(index)
@@ -92,7 +96,6 @@ class Samples:
             self,
             arrays=tuple(a.to(device) for a in self.arrays),
             index=self.index.to(device),
-            starts=self.starts.to(device),
         )
 
     def split(self, fraction: float, seed: int, purpose: str = "validation") -> tuple[Samples, Samples]:
@@ -106,7 +109,7 @@ class Samples:
         counts = self.counts
         held = (counts * fraction).round().long()
         held = torch.minimum(held.clamp(min=1 if fraction > 0 else 0), (counts - 1).clamp(min=0))
-        peers = torch.arange(len(self), device=self.device)
+        peers = torch.arange(len(self))
         order = permutations(key(seed, purpose, peers), counts)
         first = _runs(self.starts[:-1], held)  # the first `held` of each peer's random order
         chosen = order[first] + torch.repeat_interleave(self.starts[:-1], held)
@@ -119,10 +122,37 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Pooled(Samples):
+    """Samples of which each of `peers` peers has all; they lie in memory once."""
+
+    peers: int = 1
+
+    def __len__(self) -> int:
+        return self.peers
+
+    @property
+    def counts(self) -> Tensor:
+        return torch.full((self.peers,), len(self.index), device=self.device)
+
+    def locate(self, rows: Tensor, positions: Tensor) -> Tensor:
+        return self.index[torch.broadcast_tensors(rows.to(self.device), positions.to(self.device))[1]]
+
+    def positions(self, peer: int) -> Tensor:
+        return self.index
+
+    def select(self, peers: Tensor) -> Pooled:
+        return replace(self, peers=len(peers))
+
+    def class_counts(self, classes: int) -> Tensor:
+        return super().class_counts(classes).expand(self.peers, -1)
+
+
+@dataclass(frozen=True)
 class Federated:
     """What all peers train on and are tested on, and where it came from.
 
-    `moved` counts the samples that a partition had to move so that every peer has enough (see `partition.py`).
+    `moved` counts the samples that a partition had to move so that every peer has enough (see `partition.py`);
+    `users` is lost by `select`.
     """
 
     train: Samples
@@ -133,6 +163,7 @@ class Federated:
     partition: str = "given"
     seed: int | None = None
     moved: int = 0
+    users: tuple[Tensor, Tensor] | None = None  # whose each sample of `arrays` is, of training and of test
 
     def __len__(self) -> int:
         return len(self.train)
@@ -148,12 +179,21 @@ class Federated:
         """How many training samples of each class a peer has: int64 [peers, classes]."""
         if self.classes is None:
             raise BadInput("These data have no classes to count: y is not a vector of integer labels.")
-        return count_classes(self.train.arrays[1][self.train.index], self.train.starts, self.classes)
+        return self.train.class_counts(self.classes)
+
+    def centralised(self) -> Federated:
+        """The same, every peer having all training samples that any of them has."""
+        every = self.train.unique()
+        ends = torch.tensor([0, len(every)], device=every.device)
+        train = Pooled(self.train.arrays, every, ends, self.train.transform, peers=len(self))
+        return replace(self, train=train)
 
     def select(self, peers: Tensor) -> Federated:
         """Only these peers, without a trace of what the others hold."""
         validation = None if self.validation is None else self.validation.select(peers)
-        return replace(self, train=self.train.select(peers), test=self.test.select(peers), validation=validation)
+        return replace(
+            self, train=self.train.select(peers), test=self.test.select(peers), validation=validation, users=None
+        )
 
     def to(self, device: torch.device | str) -> Federated:
         train = self.train.to(device)

@@ -13,6 +13,7 @@ from covey.engine.clock import Clock
 from covey.errors import BadInput
 from covey.graphs.graph import Graph
 from covey.peers import Peers
+from covey.tasks.module import correct
 from covey.tasks.task import Task
 
 
@@ -42,12 +43,14 @@ def require_device(name: str) -> None:
         ) from problem
 
 
-def require_numbers(counts: Mapping[str, Any], target: float | None) -> None:
+def require_numbers(counts: Mapping[str, Any], target: float | None, task: Task) -> None:
     for name, value in counts.items():
         if value is not None and (not isinstance(value, int) or value < 1):
             raise BadInput(f"{name}={value!r} must be a whole number, 1 or more.")
     if target is not None and not math.isfinite(target):
         raise BadInput(f"target={target} is no number that could be reached.")
+    if target is not None and target > 1 and task.metrics.get("accuracy") is correct:
+        raise BadInput(f"target={target} cannot be reached: accuracy is a share of 1, such as 0.93 for 93 %.")
 
 
 def require_state(peers: Peers) -> None:

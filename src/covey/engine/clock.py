@@ -15,17 +15,15 @@ gradients cost differently.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
-import torch
 from torch import Tensor
 
+from covey import per_peer
 from covey.errors import BadInput
+from covey.per_peer import Numbers
 
-Row = tuple[float, ...]
-Numbers = float | Sequence[float] | Sequence[Sequence[float]] | Tensor
 Uplink = Literal["shared", "dedicated", "broadcast"]
 Bits = Literal["encoded", "formula"]
 
@@ -64,42 +62,17 @@ class Clock:
                 raise BadInput(f"Clock({name}=…) is one number for all peers.")
         for name in ("step_seconds", "message_seconds", "bandwidth", "latency", "joules_per_bit", "joules_per_step"):
             # as plain numbers, which can be compared, and written into config.toml
-            object.__setattr__(self, name, _plain(_numbers(name, getattr(self, name))))
+            object.__setattr__(self, name, per_peer.plain(_numbers(name, getattr(self, name))))
 
-    @staticmethod
-    def groups(peers: int, values: Sequence[float]) -> Row:
-        """A number per peer: as many groups of consecutive peers as there are values, equally large up to one peer."""
-        if not 1 <= len(values) <= peers:
-            raise BadInput(f"{peers} peers cannot form {len(values)} groups; give between 1 and {peers} values.")
-        return tuple(values[i * len(values) // peers] for i in range(peers))
+    groups = staticmethod(per_peer.groups)
 
     def table(self, name: str, peers: int) -> Tensor:
         """A field as float64 [rounds, peers], one round where it is no trace."""
-        value = torch.tensor(getattr(self, name), dtype=torch.float64)
-        if value.dim() and value.shape[-1] != peers:
-            raise BadInput(
-                f"Clock({name}=…) has numbers for {value.shape[-1]} peers, but the run has {peers}; give one number "
-                "for all, one per peer, or a table of rounds by peers."
-            )
-        return value.reshape(-1, value.shape[-1] if value.dim() else 1).expand(-1, peers)
+        return per_peer.table(f"Clock({name}=…)", getattr(self, name), peers)
 
 
 def _numbers(name: str, given: Numbers) -> Tensor:
-    try:
-        value = torch.as_tensor(given, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError) as problem:
-        raise BadInput(f"Clock({name}={given!r:.60}) is no number, nor a row or a table of numbers.") from problem
-    if value.dim() > 2 or not value.numel():
-        raise BadInput(f"Clock({name}=…) is one number, one per peer, or a table of rounds by peers.")
-    speed = name == "bandwidth"
-    wrong = value[~(value > 0)] if speed else value[~((value >= 0) & value.isfinite())]
-    if len(wrong):
-        remedy = "bit/s above 0, such as 1e5" if speed else "a finite number of at least 0"
-        raise BadInput(f"Clock({name}={float(wrong[0]):g}) is out of range; use {remedy}.")
-    return value
-
-
-def _plain(value: Tensor) -> float | Row | tuple[Row, ...]:
-    if value.dim() == 2:
-        return tuple(tuple(row) for row in cast(list[list[float]], value.tolist()))
-    return tuple(cast(list[float], value.tolist())) if value.dim() else float(value)
+    if name == "bandwidth":
+        return per_peer.checked(f"Clock({name}=…)", given, lambda v: v > 0, "bit/s above 0, such as 1e5")
+    wanted = "a finite number of at least 0"
+    return per_peer.checked(f"Clock({name}=…)", given, lambda v: (v >= 0) & v.isfinite(), wanted)

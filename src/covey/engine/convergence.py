@@ -49,4 +49,6 @@ def theory(history: History, below: float | None) -> dict[str, Any]:
         place = stays_below([entry["theory"]["gradient"] for entry in seen], below)
         first = None if place is None else seen[place]
         out["gradient_below"] = {"threshold": below, "round": round_of(first), "seconds": seconds_of(first)}
+        if "clock" in history[-1]:
+            out["gradient_below"]["clock"] = clock_of(first)
     return out

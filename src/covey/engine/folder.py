@@ -63,8 +63,9 @@ class Folder:
         checkpoint.write_atomically(path, text.encode())
         return history
 
-    def finish(self, run: Run) -> None:
-        checkpoint.write_atomically(self.path / "summary.json", json.dumps(_strict(run.summary()), indent=1).encode())
+    def finish(self, run: Run, also: Mapping[str, Any] | None = None) -> None:
+        summary = {**run.summary(), **(also or {})}
+        checkpoint.write_atomically(self.path / "summary.json", json.dumps(_strict(summary), indent=1).encode())
         if not run.scores:
             return  # nothing was left to do: what was written then stands
         per_peer = {
@@ -72,7 +73,7 @@ class Folder:
             for point, scores in run.scores.items()
         }
         checkpoint.write_atomically(self.path / "per_peer.json", json.dumps(_strict(per_peer)).encode())
-        if run.settings["run"]["similarity"]:
+        if run.settings["run"].get("similarity"):
             blob = io.BytesIO()
             np.savez(blob, **{name: matrix.float().numpy() for name, matrix in run.similarity.items()})  # pyright: ignore[reportArgumentType]
             checkpoint.write_atomically(self.path / "similarity.npz", blob.getvalue())

@@ -12,7 +12,7 @@ from torch import Tensor
 from covey.algorithms.algorithm import Algorithm
 from covey.engine.run import Entry
 from covey.errors import Diverged
-from covey.link import InProcessLink
+from covey.link import Link
 from covey.measure.evaluate import Evaluator, Scores
 from covey.measure.stationarity import consensus_error
 from covey.peers import Peers
@@ -22,7 +22,7 @@ from covey.training.pace import Pace
 class Looker:
     """Evaluates the models of a method; `scores` are those of the last look, per peer."""
 
-    def __init__(self, algorithm: Algorithm, peers: Peers, link: InProcessLink) -> None:
+    def __init__(self, algorithm: Algorithm, peers: Peers, link: Link) -> None:
         self._algorithm, self._peers, self._link = algorithm, peers, link
         self.scores: dict[str, Scores] = {}
         self._evaluator: Evaluator | None = None
@@ -51,14 +51,20 @@ class Looker:
                     "rate, or clip the gradient (clip=10)."
                 )
             entry["mixed"] = self._judge("mixed", rows)
+            if task.data is not None and task.data.validation is not None:
+                entry["validation"] = self._evaluate().personal(rows, task.data.validation).summary()
+            if len(peers) < peers.n:  # the others are elsewhere
+                continue
             if task.data is not None and self._everything is not None:
-                mean = rows.mean(0)
-                entry["average"] = self._evaluate().pooled(mean, self._everything, task.data.test)
-                if task.data.validation is not None:
-                    entry["validation"] = self._evaluate().personal(rows, task.data.validation).summary()
+                entry["average"] = self._evaluate().pooled(rows.mean(0), self._everything, task.data.test)
             entry["consensus"] = consensus_error(rows[:, task.layout.shared])
         if "mass" in peers.state:
             entry["mass"] = float(peers.state["mass"].min())
+        if "gamma" in peers.state:
+            entry["gamma"] = float(peers.state["gamma"].mean())  # the same at all peers
+        if "spoke" in peers.state:
+            said, asked = peers.state["spoke"].double().sum(0).tolist()
+            entry["spoke"] = said / max(1.0, asked)
         entry["bits"] = self._link.traffic.as_dict()
         return entry
 

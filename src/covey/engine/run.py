@@ -82,13 +82,15 @@ class Run:
             out["clock"] = self.history[-1]["clock"]
             reached = {point: convergence.clock_of(found) for point, found in first.items()}
             out["clock_to_target"] = {"target": run["target"], **reached}
-        out["consensus"] = self.history[-1]["consensus"]
+        if "consensus" in self.history[-1]:
+            out["consensus"] = self.history[-1]["consensus"]
         if run.get("theory"):
             out["theory"] = convergence.theory(self.history, run["gradient_below"])
         if run.get("similarity"):
             out["similarity"] = in_short(self.similarity)
         if "mass" in self.history[-1]:
             out["smallest_mass"] = min(entry["mass"] for entry in self.history)
+        out |= {name: self.history[-1][name] for name in ("gamma", "spoke") if name in self.history[-1]}
         out["bits"] = self.traffic.as_dict()
         out["seconds"] = self.history[-1]["seconds"]
         out["notes"] = list(run["notes"])

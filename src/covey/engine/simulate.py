@@ -15,26 +15,30 @@ from typing import Any
 
 import torch
 
+from covey import per_peer
 from covey.algorithms.algorithm import Algorithm
 from covey.engine import checkpoint
 from covey.engine.checks import require_kinds, require_numbers, require_state
 from covey.engine.clock import Clock
 from covey.engine.folder import Folder
 from covey.engine.look import Looker
+from covey.engine.round import play
 from covey.engine.run import Entry, Run
 from covey.engine.settings import described, identity, resolved
 from covey.engine.theory import Theory
 from covey.engine.timeline import Timeline
-from covey.errors import BadInput, Diverged
+from covey.errors import BadInput
 from covey.graphs.graph import Graph
 from covey.graphs.soundness import check
 from covey.link import InProcessLink
 from covey.peers import Peers
+from covey.per_peer import Numbers
 from covey.tasks.task import Init, Task
 from covey.traffic import Traffic
 from covey.training.pace import Pace
 
 _THIN = 0.05  # push-sum mass under which the effective rate lr / mass deserves a warning
+_FACTOR = "factors above 0 (who does nothing in a round is absent: covey.graphs.absent)"
 _CHECKPOINT_SHARE = 20  # a checkpoint is written when the time since the last one is this many times its cost
 
 
@@ -55,6 +59,7 @@ def simulate(
     chunk: int | tuple[int, int] | None = None,
     exact: bool = False,
     clock: Clock | None = None,
+    work: Numbers | None = None,
     allow_unsound: bool = False,
     checkpoint_every: int | None = None,
     on_round: Callable[[int, Entry | None], None] | None = None,
@@ -74,6 +79,8 @@ def simulate(
                     is not given, and then written into the run's settings as `pace`
     exact           add messages in the senders' order, as peers on a network do: bit-equal to them
     clock           how fast peers and lines are: the history then also has simulated seconds and joules
+    work            how many times the steps (or epochs) of each phase a peer does, for machines of unequal strength: a
+                    factor per peer, such as covey.groups(20, (1, 2, 3, 4, 5)), or a table of rounds by peers
     allow_unsound   run on a graph that breaks what the method assumes; the run's notes say so
     checkpoint_every  rounds between checkpoints; by default as often as costs at most a twentieth of the time
     on_round        called with the round's number, and its entry of the history where there was a look
@@ -83,7 +90,7 @@ def simulate(
     similarity      cosines between peers at the end, in summary() and in similarity.npz (`covey.measure.similarity`)
     """
     simulation = _Simulation(algorithm, task, graph, rounds, seed, device, init, validation, chunk, exact,
-                             clock, allow_unsound, evaluate_every, target, command, checkpoint_every, theory,
+                             clock, work, allow_unsound, evaluate_every, target, command, checkpoint_every, theory,
                              gradient_below, similarity)  # fmt: skip
     return simulation.run(out, resume, on_round)
 
@@ -91,14 +98,14 @@ def simulate(
 class _Simulation:
     def __init__(
         self, algorithm: Algorithm, task: Task, graph: Graph, rounds: int, seed: int, device: str, init: Init,
-        validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None, allow_unsound: bool,
-        evaluate_every: int, target: float | None, command: Mapping[str, Any] | None, checkpoint_every: int | None,
-        theory: bool, gradient_below: float | None, similarity: bool,
+        validation: float, chunk: int | tuple[int, int] | None, exact: bool, clock: Clock | None,
+        work: Numbers | None, allow_unsound: bool, evaluate_every: int, target: float | None,
+        command: Mapping[str, Any] | None, checkpoint_every: int | None, theory: bool, gradient_below: float | None,
+        similarity: bool,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device, clock)
-        require_numbers(
-            {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}, target
-        )
+        counts = {"rounds": rounds, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}
+        require_numbers(counts, target, task)
         if gradient_below is not None and not 0 < gradient_below < math.inf:
             raise BadInput(f"gradient_below={gradient_below} is no norm to fall below; use a number above 0.")
         if chunk is not None and min(chunk if isinstance(chunk, tuple) else (chunk,)) < 1:
@@ -120,14 +127,17 @@ class _Simulation:
         self.evaluate_every, self.checkpoint_every = evaluate_every, checkpoint_every
         self.notes = [] if note is None else [note]
         pace = None if chunk is None else Pace(*chunk) if isinstance(chunk, tuple) else Pace.fixed(chunk)
-        self.peers = Peers(task, torch.arange(n), n, seed, init, pace)
+        share = None if work is None else per_peer.checked("work=…", work, lambda w: (w > 0) & w.isfinite(), _FACTOR)
+        table = None if share is None else per_peer.table("work", share, n)
+        self.peers = Peers(task, torch.arange(n), n, seed, init, pace, table)
         self.link = InProcessLink(graph, exact)
         self.timeline = None if clock is None else Timeline(clock, n)
         self.seconds = {"train": 0.0, "exchange": 0.0, "evaluate": 0.0}
         self.settings = resolved(algorithm, task, graph, self.peers, {
             "rounds": rounds, "seed": seed, "device": device, "init": init, "validation": validation,
             "evaluate_every": evaluate_every, "target": target, "exact": exact, "allow_unsound": allow_unsound,
-            "clock": described(clock), "theory": theory or gradient_below is not None,
+            "clock": described(clock), "work": None if share is None else described(per_peer.plain(share)),
+            "theory": theory or gradient_below is not None,
             "gradient_below": gradient_below, "similarity": similarity, "notes": self.notes,
         }, command)  # fmt: skip
         self.looker = Looker(algorithm, self.peers, self.link)
@@ -152,9 +162,7 @@ class _Simulation:
             if entry is not None:
                 self.history.append(entry)
             if folder is not None:
-                if (
-                    t == self.first_round
-                ):  # not before, so that what is refused in its first round leaves nothing behind
+                if t == self.first_round:  # not before: what is refused in its first round leaves nothing behind
                     self._settle_pace()
                     folder.begin(self.settings)
                 if entry is not None:
@@ -184,24 +192,22 @@ class _Simulation:
         peers, link = self.peers, self.link
         looked = (t + 1) % self.evaluate_every == 0 or t + 1 == self.rounds
         entry: Entry = {"round": t + 1}
-        link.begin(t)
-        peers.begin(t, link.round.active)
+        acts = play(self.algorithm, peers, link, t)
+        next(acts)
         theory = self.theory if looked else None
         if theory is not None:
             with self._timed("evaluate"):
                 theory.begin()
         with self._timed("train"):
-            self.algorithm.train(peers)
-        self._require_finite(t)
+            next(acts)
         if looked:
             with self._timed("evaluate"):
                 entry |= self.looker.trained()
                 if theory is not None:
                     entry["theory"] = theory.trained()
         with self._timed("exchange"):
-            self.algorithm.exchange(peers, link)
+            next(acts)
         self._tick(t)
-        peers.round = t + 1
         if not looked:
             return None
         with self._timed("evaluate"):
@@ -223,16 +229,6 @@ class _Simulation:
         if self.timeline is not None:
             self.timeline.round(t, self.link.round, self.peers.effort, self.link.traffic.said)
 
-    def _require_finite(self, t: int) -> None:
-        for phase, losses in self.peers.losses.items():
-            wrong = (~losses.isfinite() & self.peers.active).nonzero()[:, 0]
-            if len(wrong):
-                peer = int(self.peers.ids[wrong[0]])
-                raise Diverged(
-                    f"The training loss of peer {peer} is {float(losses[wrong[0]])} in round {t + 1} (phase "
-                    f"'{phase}'); lower the learning rate, or clip the gradient (clip=10)."
-                )
-
     def _timed(self, what: str) -> _Timed:
         return _Timed(self.seconds, what)
 
@@ -249,7 +245,7 @@ class _Simulation:
             tensors |= {f"clock/{name}": value for name, value in self.timeline.tensors().items()}
         pace = None if peers.pace is None else [peers.pace.chunk, peers.pace.stack_from]
         meta = {"identity": self._identity, "traffic": self.link.traffic.as_dict(), "pace": pace,
-                "seconds": self.seconds}  # fmt: skip
+                "shared": peers.task.layout.places("shared"), "seconds": self.seconds}  # fmt: skip
         checkpoint.save(folder.checkpoint, peers.round, tensors, meta)
 
     def _resume(self, folder: Folder) -> None:
@@ -258,13 +254,14 @@ class _Simulation:
         if saved.round > self.rounds:
             raise BadInput(f"{folder.path} has done {saved.round} rounds already; ask for more than that.")
         peers, device = self.peers, self.peers.rows.device
-        tensors = {name: value.to(device) for name, value in saved.tensors.items()}
-        peers.rows = tensors.pop("rows")
+        tensors = dict(saved.tensors)
+        peers.rows = tensors.pop("rows").to(device)
         moments: dict[str, torch.Tensor] = {}
         into = {"state": peers.state, "in_flight": self.link.in_flight, "clock": moments}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            into[kind][rest] = value
+            counted = kind == "clock" or rest.startswith("steps/")  # what is counted stays on the CPU
+            into[kind][rest] = value if counted else value.to(device)
         if self.timeline is not None:
             self.timeline.restore(moments)
         if saved.meta["pace"] is not None:

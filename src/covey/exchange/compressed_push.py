@@ -36,6 +36,8 @@ class CompressedPush(Compressed):
         super().__post_init__()
         if self.copies != "sum" or self.order != "post":
             raise BadInput("CompressedPush keeps sums of copies and speaks first; leave copies='sum' and order='post'.")
+        if self.gamma == "theory":
+            raise BadInput("gamma='theory' is for symmetric weights; push with a number, 'usual' or 'auto'.")
 
     def start(self, peers: Peers, link: Link) -> None:
         super().start(peers, link)

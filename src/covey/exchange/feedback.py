@@ -10,10 +10,12 @@ under a strong compressor neighbours never agree exactly, and γ must be small; 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
 from covey.compress import Compressor
+from covey.errors import BadInput
 from covey.exchange.compressed import compressed
 from covey.exchange.exchange import Exchange
 from covey.exchange.gamma import require_gamma
@@ -31,10 +33,13 @@ class ErrorFeedback(Exchange):
 
     def __post_init__(self) -> None:
         require_gamma(self.gamma)
+        if isinstance(cast(object, self.gamma), str):
+            raise BadInput(f"ErrorFeedback(gamma='{self.gamma}') is no number; give one, such as 0.1.")
 
     def start(self, peers: Peers, link: Link) -> None:
         self.compressor.require_fits(peers.shared.shape[1])
         peers.state["error"] = torch.zeros_like(peers.shared)
+        peers.state["spoke"] = peers.rows.new_zeros(len(peers), 2)
 
     def __call__(self, peers: Peers, link: Link) -> None:
         wanted = peers.shared + peers.state["error"]

@@ -1,18 +1,23 @@
 """The consensus step size γ of compressed gossip: given, from theory, by rule of thumb, or found while running.
 
 Theory (SQuARM-SGD, Theorem 2; `theorem_1` is that of the convex case) is safe and far too small to be of use. The rule
-of thumb `usual` comes from a sweep (`python -m benchmarks.gamma`). "auto" begins there and watches the *lead*
+of thumb `usual` comes from a sweep over compressors and graphs (`python -m benchmarks.gamma`):
+
+    a / (a + (1 − a) s),    s = (4 + 8δ) / 3, half of that where every number is said
+
+with a, the share of the energy of normal numbers that the compressor keeps, and δ, the graph's spectral gap. "auto"
+begins there and watches the *lead*
 
     E = Σ ⟨d, x − x̂⟩ / Σ ‖d‖²,    d = Σ_j w_ij x̂_j − x̂_i, by which x is drawn
 
-of what is not yet said over what it was drawn by. Where E is near 0, neighbours know where x is, and γ may grow; where
-E nears 1, x has gone a whole d further than anybody knows, and is drawn still: it overshoots. Between the two lies the
-best γ, for heterogeneous peers (where E rises sharply at the edge of stability) and for noisy ones (where it rises
-slowly).
+of what is not yet said over what it was drawn by. Near 0, and with Σ ‖x − x̂‖² < Σ ‖d‖², neighbours know where x is, and
+γ may grow; near 1, x has gone a whole d further than anybody knows, and is drawn still: it overshoots. At the best γ of
+the sweep E is between the two.
 
-All must use the same γ, or the mean over peers moves. So each peer sorts its E of a window of rounds into four classes
+All must use the same γ, or the mean over peers moves. So each peer sorts its E of a window of rounds into three classes
 and says which, a bit for each; W's positive weights spread these flags to everybody within as many rounds as the graph
-is wide; then all know the highest class that anybody saw, and all change γ alike.
+is wide; then all know which classes anybody saw, and all change γ alike: only where all peers are in the same class, so
+that the noise of one E changes nothing. On a network this holds if flags arrive within their window.
 """
 
 from __future__ import annotations
@@ -29,8 +34,9 @@ from covey.peers import Peers
 
 Gamma = float | Literal["auto", "theory", "usual"]
 
-_EDGES = (0.2, 0.5, 0.9)  # classes of E: below the first γ grows, above the second it shrinks
-_FACTORS = (1.4, 1.1, 0.85, 0.6)
+_KNOWN, _AHEAD = 0.35, 0.9  # E of peers whose γ is too small, and too large
+_CLASSES = 3
+_GROW, _SHRINK = 1.1, 0.8
 _SHORTEST = 4  # rounds of a window
 _FLOOR = 0.2  # of the first γ: under a weak compressor noise alone leads, and γ would vanish
 
@@ -53,9 +59,11 @@ def theorem_1(omega: float, delta: float, lam: float) -> float:
     return 2 * delta * omega**3 / (4 * delta**2 * omega**2 + delta**2 + 128 * lam**2 + 24 * omega**2 * lam**2)
 
 
-def usual(kept: float) -> float:
-    """What served well in the sweep, for a compressor that keeps this share of the energy of normal numbers."""
-    return min(1.0, 0.7 * kept)
+def usual(kept: float, delta: float, everything: bool) -> float:
+    """What served well in the sweep, for a compressor that keeps this share of the energy of normal numbers (and says
+    something of every number, or not), on a graph of this spectral gap."""
+    s = (4.0 + 8.0 * delta) / 3.0 / (2.0 if everything else 1.0)
+    return kept / (kept + (1.0 - kept) * s)
 
 
 def first_step(gamma: Gamma, compressor: Compressor, peers: Peers, link: Link) -> Tensor:
@@ -64,39 +72,48 @@ def first_step(gamma: Gamma, compressor: Compressor, peers: Peers, link: Link) -
         return gamma * peers.ones()
     tensors = [part.stop - part.start for part in peers.tensors("shared")]
     if gamma == "theory":
-        delta, lam = link.graph.gaps()
-        return theorem_2(min(compressor.omega(d) for d in tensors), delta, lam) * peers.ones()
-    return usual(compressor.kept(tensors)) * peers.ones()
+        delta, lam = link.graph.gap(), 1.0 - link.graph.least()
+        sizes = [sum(tensors)] if compressor.whole else tensors
+        return theorem_2(min(compressor.omega(d) for d in sizes), delta, lam) * peers.ones()
+    return usual(compressor.kept(tensors), link.graph.gap(), compressor.everything) * peers.ones()
 
 
-def watch(peers: Peers) -> None:
+def watch(peers: Peers, link: Link) -> None:
     """Begin to adapt γ."""
+    window = max(_SHORTEST, link.graph.width())  # rounds in which flags reach everybody
+    peers.state["window"] = torch.full((len(peers), 1), window, dtype=torch.int64)
     peers.state["least"] = peers.state["gamma"] * _FLOOR
-    peers.state["lead"] = peers.rows.new_zeros(len(peers), 2)  # both sums of E, over this window
-    peers.state["flags"] = peers.rows.new_zeros(len(peers), len(_FACTORS))  # classes of the last window, as known here
+    peers.state["lead"] = peers.rows.new_zeros(len(peers), 3)  # the sums of E and Σ ‖x − x̂‖², over this window
+    peers.state["flags"] = peers.rows.new_zeros(len(peers), _CLASSES)  # seen in the last window, as known here
 
 
 def flags(peers: Peers) -> Message:
     """What a peer knows of the last window: a bit for each class, sent as a byte."""
-    bits = torch.full((len(peers),), float(len(_FACTORS)), dtype=torch.float64)
+    bits = torch.full((len(peers),), float(_CLASSES), dtype=torch.float64)
     return Message(peers.state["flags"], bits, torch.full_like(bits, 8.0))
 
 
-def adapt(peers: Peers, link: Link, heard: Tensor, drawn: Tensor, unsaid: Tensor) -> None:
+def lead(drawn: Tensor, unsaid: Tensor) -> Tensor:
+    """⟨d, x − x̂⟩, ‖d‖² and ‖x − x̂‖² of each row, [rows, 3]."""
+    return torch.stack([(drawn * unsaid).sum(1), drawn.square().sum(1), unsaid.square().sum(1)], 1)
+
+
+def adapt(peers: Peers, heard: Tensor, leads: Tensor) -> None:
     """One round: gather E, pass on the flags that were heard, and at the end of a window change γ.
 
-    heard  [rows, 4]  Σ_j w_ij flags_j;  drawn: d;  unsaid: x − x̂
+    heard  [rows, 3]  Σ_j w_ij flags_j
     """
     state = peers.state
-    state["lead"] = state["lead"] + torch.stack([(drawn * unsaid).sum(1), drawn.square().sum(1)], 1)
-    state["flags"] = (heard > 0).to(heard)
-    if (peers.round + 1) % max(_SHORTEST, link.graph.width()):
+    state["lead"] = state["lead"] + leads
+    state["flags"] = ((heard > 0) | (state["flags"] > 0)).to(heard)  # also where nobody gives weight to itself
+    if (peers.round + 1) % int(state["window"][0]):
         return
-    highest = len(_FACTORS) - 1 - state["flags"].flip(1).argmax(1, keepdim=True)
-    factor = heard.new_tensor(_FACTORS)[highest]
-    known = state["flags"].any(1, keepdim=True)  # in the first window nobody has said anything yet
-    state["gamma"] = (state["gamma"] * torch.where(known, factor, 1.0)).clamp(max=1.0).maximum(state["least"])
-    e = state["lead"][:, :1] / state["lead"][:, 1:].clamp(min=torch.finfo(heard.dtype).tiny)
-    own = (e >= heard.new_tensor(_EDGES)).sum(1)
-    state["flags"] = torch.nn.functional.one_hot(own, len(_FACTORS)).to(heard)
+    seen = state["flags"] > 0  # nothing at the end of the first window: nobody has said anything yet
+    alone = seen.sum(1, keepdim=True) == 1
+    factor = torch.where(seen[:, :1], _GROW, torch.where(seen[:, -1:], _SHRINK, 1.0))
+    state["gamma"] = (state["gamma"] * torch.where(alone, factor, 1.0)).clamp(max=1.0).maximum(state["least"])
+    ahead, drawn_by, left = state["lead"].unbind(1)
+    known = (ahead < _KNOWN * drawn_by) & (left < drawn_by)
+    far = ahead >= _AHEAD * drawn_by
+    state["flags"] = torch.stack([known, ~known & ~far, far], 1).to(heard)
     state["lead"] = torch.zeros_like(state["lead"])

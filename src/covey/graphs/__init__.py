@@ -1,11 +1,12 @@
 """Who talks to whom in round t, and with which weights.
 
 W: a row receives; W[i, j] is the weight that i gives to what j says. A `Graph` is a schedule of `Round`s; `describe()`
-says what it does to differences between peers. `NAMES` and `parse` serve the command line; algorithms.md, section 1,
-holds the facts.
+says what it does to differences between peers. `NAMES` and `parse` serve the command line.
 """
 
+from covey.graphs.absence import absent
 from covey.graphs.builders import (
+    centre,
     erdos_renyi,
     exponential,
     full,
@@ -18,7 +19,7 @@ from covey.graphs.builders import (
 from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.matrices import from_matrix, from_networkx
 from covey.graphs.names import NAMES, parse
-from covey.graphs.schedules import fixed, one_peer_exponential, random_directed, random_undirected, server
+from covey.graphs.schedules import epidemic, fixed, one_peer_exponential, random_directed, random_undirected, server
 from covey.graphs.soundness import Needs, check
 from covey.graphs.weights import SameRow, Sparse, Weights
 
@@ -30,8 +31,11 @@ __all__ = [
     "SameRow",
     "Sparse",
     "Weights",
+    "absent",
     "always",
+    "centre",
     "check",
+    "epidemic",
     "erdos_renyi",
     "everybody",
     "exponential",

@@ -1,4 +1,4 @@
-"""Graphs that stay the same in every round. Facts about each: algorithms.md, section 1."""
+"""Graphs that stay the same in every round."""
 
 from __future__ import annotations
 
@@ -80,6 +80,14 @@ def isolated(n: int) -> Graph:
     """nobody hears anybody"""
     at_least_one(n)
     return _symmetric(n, "isolated", _circulant(n, (0,)), (n,))
+
+
+def centre(n: int) -> Graph:
+    """peer 0 alone takes part, and everybody takes over what it has: for one model that is trained in one place"""
+    at_least_one(n)
+    first = torch.arange(n) == 0
+    draw = partial(always, Round(SameRow(first.double()), first))
+    return Graph(n, "centre", draw, True, column_stochastic=n == 1, symmetric=n == 1, fixed=True)
 
 
 def erdos_renyi(n: int, p: float, seed: int | None = None, weights: str = "metropolis") -> Graph:

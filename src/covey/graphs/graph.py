@@ -68,6 +68,7 @@ class Graph:
     lattice: tuple[int, ...] | None = None  # W commutes with the shifts of this periodic lattice
     seed: int | None = None
     bind: Callable[[int, Tensor], Graph] | None = None  # what `bound` returns, if there is something left to supply
+    among: Callable[[int, Tensor], Round] | None = None  # a round when only some (bool [n]) are there: see absence.py
     fingerprint: str = ""  # of numbers that the name does not tell
     _drawn: dict[int, Round] = field(default_factory=dict[int, Round], init=False)
     _verified: list[int] = field(default_factory=list[int], init=False)
@@ -108,11 +109,14 @@ class Graph:
         """This graph in a run: a graph without a seed takes the run's, `sizes` are the peers' numbers of samples."""
         return self if self.bind is None else self.bind(seed, sizes)
 
-    def gaps(self) -> tuple[float, float]:
-        """δ = 1 − max(|λ₂|, |λ_n|) and λ = 1 − λ_n of a fixed symmetric graph: what theory asks of it."""
+    def gap(self) -> float:
+        """The spectral gap δ = 1 − max(|λ₂|, |λ_n|) of a fixed graph."""
         weights = self.round(0).weights
-        rate = spectrum.second_modulus(weights, self.lattice, self.column_stochastic, self.symmetric)
-        return 1.0 - rate, 1.0 - spectrum.least(weights)
+        return 1.0 - spectrum.second_modulus(weights, self.lattice, self.column_stochastic, self.symmetric)
+
+    def least(self) -> float:
+        """The smallest eigenvalue λ_n of a fixed symmetric graph."""
+        return spectrum.least(self.round(0).weights)
 
     def width(self) -> int:
         """The rounds in which news reaches everybody on a fixed graph; refused where somebody is never reached."""

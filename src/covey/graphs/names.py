@@ -1,6 +1,7 @@
 """Graphs by name, as on the command line: `ring`, `torus:8x8`, `random_directed:10:pull`, `server:0.1:size`.
 
-`:fixed` at the end keeps the first connected round of a changing graph.
+`:fixed` at the end keeps the first connected round of a changing graph; `:absent:P` lets each peer be absent in a round
+with probability P.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from covey.errors import BadInput, UnknownName
 from covey.graphs import builders, schedules
+from covey.graphs.absence import absent
 from covey.graphs.graph import Graph
 
 _BUILDERS: dict[str, Callable[..., Graph]] = {
@@ -26,8 +28,10 @@ _BUILDERS: dict[str, Callable[..., Graph]] = {
         builders.random_doubly_stochastic,
         schedules.random_directed,
         schedules.random_undirected,
+        schedules.epidemic,
         schedules.server,
         builders.isolated,
+        builders.centre,
     )
 }
 
@@ -60,6 +64,8 @@ def parse(text: str, n: int) -> Graph:
     name, *rest = text.strip().split(":")
     if rest and rest[-1] == "fixed":
         return schedules.fixed(parse(text.strip().removesuffix(":fixed"), n))
+    if len(rest) > 1 and rest[-2] == "absent":
+        return _absent(":".join([name, *rest[:-2]]), rest[-1], n)
     if name not in _BUILDERS:
         raise UnknownName("graph", name, _BUILDERS)
     builders.at_least_one(n)
@@ -70,6 +76,15 @@ def parse(text: str, n: int) -> Graph:
         raise BadInput(f"Graph '{text}' should be written {_usage(name)}.")
     given = {one.name: _value(one, part, text, name) for one, part in zip(arguments, rest, strict=False)}
     return _BUILDERS[name](*sides, **given)
+
+
+def _absent(text: str, probability: str, n: int) -> Graph:
+    try:
+        return absent(parse(text, n), float(probability))
+    except ValueError as problem:
+        if isinstance(problem, BadInput):
+            raise
+        raise BadInput(f"'{text}:absent:{probability}' needs a probability, as in {text}:absent:0.2.") from None
 
 
 def _value(argument: inspect.Parameter, part: str, text: str, name: str) -> int | float | str:

@@ -20,7 +20,7 @@ from covey.graphs import rules
 from covey.graphs.builders import at_least_one, doublings, with_seed
 from covey.graphs.graph import Graph, Round, always, everybody
 from covey.graphs.structure import union_connected
-from covey.graphs.weights import SameRow, Sparse
+from covey.graphs.weights import SameRow, Sparse, unchanged
 from covey.randomness import bits, choose, key, permutations
 
 _TRIES = 64  # to repair a pair before all pairs are drawn anew; to find a connected round
@@ -51,6 +51,26 @@ def random_directed(n: int, k: int, seed: int | None = None, weights: str = "pus
         pull=pull,
         seed=seed,
         bind=with_seed(seed, partial(random_directed, n, k, weights=weights)),
+    )
+
+
+def epidemic(n: int, k: int | None = None, seed: int | None = None) -> Graph:
+    """each sends to k random others, anew in every round, and averages what it happens to hear; k is ⌈log₂ n⌉ or given
+
+    The sender draws and the receiver averages uniformly, so rows sum to one, and columns do in the mean over rounds
+    only: EL-Local of epidemic learning. EL-Oracle, where everybody hears k as well, is `random_undirected`.
+    """
+    k = min(max(1, math.ceil(math.log2(max(n, 2)))), max(n - 1, 1)) if k is None else k
+    _few_enough(n, k)
+    return Graph(
+        n,
+        f"epidemic:{k}",
+        partial(_spread, n, k, seed or 0),
+        row_stochastic=True,
+        column_stochastic=k == n - 1,
+        symmetric=k == n - 1,
+        seed=seed,
+        bind=with_seed(seed, partial(epidemic, n, k)),
     )
 
 
@@ -119,6 +139,7 @@ def _server(n: int, sample: float, by_size: bool, seed: int | None, sizes: Tenso
     else:
         draw = partial(_sampled, n, several, seed or 0, sizes)
     open_end = seed is None or (by_size and sizes is None)
+    among = None if by_size and sizes is None else partial(_sampled_among, n, several, seed or 0, sizes)
     return Graph(
         n,
         f"server:{sample}" + (":size" if by_size else ""),
@@ -130,6 +151,7 @@ def _server(n: int, sample: float, by_size: bool, seed: int | None, sizes: Tenso
         hub=True,
         seed=seed,
         bind=partial(_bound_server, n, sample, by_size, seed) if open_end else None,
+        among=among,
     )
 
 
@@ -147,11 +169,18 @@ def _sizes_missing(t: int) -> Round:
 
 
 def _sampled(n: int, several: int, seed: int, sizes: Tensor | None, t: int) -> Round:
+    return _sampled_among(n, several, seed, sizes, t, torch.ones(n, dtype=torch.bool))
+
+
+def _sampled_among(n: int, several: int, seed: int, sizes: Tensor | None, t: int, there: Tensor) -> Round:
     lots = bits(key(seed, "graph", t, torch.arange(n)), 1).squeeze(1)
-    return _ask(n, lots.argsort(stable=True)[:several], sizes)
+    order = lots.argsort(stable=True)
+    return _ask(n, order[there[order]][:several], sizes)
 
 
 def _ask(n: int, peers: Tensor, sizes: Tensor | None) -> Round:
+    if len(peers) == 0:  # nobody is there
+        return Round(unchanged(n), torch.zeros(n, dtype=torch.bool), hub=True)
     share = torch.ones(n, dtype=torch.float64) if sizes is None else sizes.cpu().double()
     if float(share[peers].sum()) == 0.0:  # nobody asked has data
         share = torch.ones(n, dtype=torch.float64)
@@ -177,11 +206,20 @@ def _few_enough(n: int, k: int) -> None:
 
 
 def _directed(n: int, k: int, seed: int, pull: bool, t: int) -> Round:
+    drawer, others = _drawn(n, k, seed, t)
+    return everybody(rules.pull(n, drawer, others) if pull else rules.push(n, others, drawer))
+
+
+def _spread(n: int, k: int, seed: int, t: int) -> Round:
+    drawer, others = _drawn(n, k, seed, t)
+    return everybody(rules.pull(n, others, drawer))
+
+
+def _drawn(n: int, k: int, seed: int, t: int) -> tuple[Tensor, Tensor]:
+    """Who draws whom: each k of the n - 1 others, oneself left out."""
     peers = torch.arange(n)
     drawn = choose(key(seed, "graph", t, peers), n - 1, k)
-    others = (drawn + (drawn >= peers[:, None])).flatten()  # the n - 1 others, oneself left out
-    drawer = peers.repeat_interleave(k)
-    return everybody(rules.pull(n, drawer, others) if pull else rules.push(n, others, drawer))
+    return peers.repeat_interleave(k), (drawn + (drawn >= peers[:, None])).flatten()
 
 
 def _undirected(n: int, k: int, seed: int, t: int) -> Round:

@@ -10,7 +10,17 @@ from covey.graphs.graph import Graph
 from covey.graphs.weights import SameRow
 
 Needs = Literal[
-    "any", "row", "column", "column-or-pull", "doubly", "symmetric", "symmetric-fixed", "column-fixed", "server"
+    "any",
+    "row",
+    "changing",
+    "column",
+    "column-or-pull",
+    "doubly",
+    "symmetric",
+    "symmetric-fixed",
+    "column-fixed",
+    "server",
+    "centre",
 ]
 
 _DOUBLY = "full, ring, torus, grid, exponential, random_undirected:K or server:1.0"
@@ -20,6 +30,11 @@ _PUSH = "random_directed:K (push)"
 _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
     "any": ("nothing", lambda g: True, "any"),
     "row": ("weights whose rows sum to one", lambda g: g.row_stochastic, f"{_DOUBLY}, or random_directed:K:pull"),
+    "changing": (
+        "weights whose rows sum to one and that are drawn anew in every round",
+        lambda g: g.row_stochastic and not g.fixed,
+        "epidemic:K, or random_undirected:K",
+    ),
     "column": ("weights whose columns sum to one", lambda g: g.column_stochastic, f"{_PUSH}, {_DOUBLY}"),
     "column-or-pull": (
         "weights whose columns sum to one (or, asked for by name, pulled ones)",
@@ -47,6 +62,7 @@ _ASSUMED: dict[str, tuple[str, Callable[[Graph], bool], str]] = {
         lambda g: g.hub or (g.fixed and isinstance(g.round(0).weights, SameRow)),
         "server, server:0.1 or full",
     ),
+    "centre": ("one place where all data are", lambda g: g.name == "centre", "centre"),
 }
 
 
@@ -59,7 +75,10 @@ def check(graph: Graph, needs: Needs, method_name: str, allow_unsound: bool = Fa
     if needs not in _ASSUMED:
         raise UnknownName("assumption on a graph", needs, _ASSUMED)
     assumed, holds, remedies = _ASSUMED[needs]
-    kind = f"{graph.stochasticity}{'' if graph.fixed else ' and changes from round to round'}"
+    of_time = (
+        ("" if needs != "changing" else " and never changes") if graph.fixed else " and changes from round to round"
+    )
+    kind = graph.stochasticity + of_time
     if holds(graph):
         if needs == "column-or-pull" and not graph.column_stochastic:
             return f"Graph '{graph.name}' is {kind}: push-sum's mass stays 1 and the mean of the peers moves (D-01)."

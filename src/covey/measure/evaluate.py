@@ -131,9 +131,9 @@ class Evaluator:
     def _stacked(self, rows: Tensor, who: Tensor, samples: Samples) -> dict[str, Tensor]:
         """The last sample of a peer is repeated up to the longest count of the chunk and then not counted."""
         counts = samples.counts[who]
-        place = torch.arange(int(counts[0]), device=counts.device).expand(len(who), -1)
-        counted = place < counts[:, None]
+        place = torch.arange(int(counts[0])).expand(len(who), -1)
         x, y = samples.batch(who, torch.minimum(place, counts[:, None] - 1))
+        counted, counts = (place < counts[:, None]).to(y.device), counts.to(y.device)
         prediction = self._predict(rows[who], x)
         flat, target = prediction.flatten(0, 1), y.flatten(0, 1)
         per_sample = {name: metric(flat, target) for name, metric in self._task.metrics.items()}

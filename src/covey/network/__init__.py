@@ -1,1 +1,7 @@
-"""Real peers on a real network: one row per process, nobody in the middle. Needs `pip install 'covey[network]'`."""
+"""Real peers on a real network: the same algorithm objects, one row per process, nobody in the middle."""
+
+from covey.network.peer import Peer
+from covey.network.status import Neighbour, Status
+from covey.network.transport import Transport
+
+__all__ = ["Neighbour", "Peer", "Status", "Transport"]

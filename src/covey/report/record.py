@@ -136,6 +136,12 @@ class Group:
         reached = [value for value in rounds if value is not None]
         return (statistics.fmean(reached) if reached else None), len(reached)
 
+    def convergence(self, by: str) -> float | None:
+        """The mean over seeds of the convergence time, as `round` or by the simulated `clock`; None where it is not
+        known of every seed."""
+        times = [one.summary.get("theory", {}).get("gradient_below", {}).get(by) for one in self.records]
+        return None if None in times else statistics.fmean(times)
+
 
 def grouped(records: Iterable[Record]) -> list[Group]:
     """Groups in the order of their first run; where several have one method, the label says in what they differ."""

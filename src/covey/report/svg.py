@@ -176,9 +176,10 @@ def _end_labels(ends: list[tuple[float, str, int]], left: float, bottom: float) 
     for k in reversed(range(len(heights))):
         ceiling = bottom if k == len(heights) - 1 else heights[k + 1] - _LABEL
         heights[k] = min(heights[k], ceiling) if over else heights[k]
+    alike = len({label[:13] for _, label, _ in order}) < len(order)  # names that begin alike differ at their ends
     parts: list[str] = []
     for (height, label, place), at in zip(order, heights, strict=True):
-        short = label if len(label) <= 14 else label[:13] + "…"
+        short = label if len(label) <= 14 else "…" + label[-13:] if alike else label[:13] + "…"
         parts.append(f'<line x1="{left - 5}" x2="{left + 4}" y1="{min(height, bottom):.1f}" y2="{at:.1f}" class="lead" '
                      f'style="stroke:var(--c{place % COLOURS})"/>')  # fmt: skip
         parts.append(_text(left + 8, at + 4, "name", short, "start"))

@@ -69,11 +69,25 @@ def columns(groups: Sequence[Group]) -> dict[str, list[Cell]]:
         found["rounds to target"] = [(_apart(group), math.nan) for group in groups]
     elif (target := targets.pop()) is not None:
         found[_to(target, metric)] = [_rounds(group) for group in groups]
+    found |= _speed_up(groups)
     found["bits sent"] = [(units.bits(group.bits), math.nan) for group in groups]
     found["seconds"] = [(units.seconds(group.seconds), math.nan) for group in groups]
     if any(group.clocked for group in groups):
         found |= _simulated(groups, target)
     return found
+
+
+def _speed_up(groups: Sequence[Group]) -> dict[str, list[Cell]]:
+    """The convergence time of Centralised over that of each method, where both are known: in simulated time where all
+    have a clock, else in rounds."""
+    by = "clock" if all(group.clocked for group in groups) else "round"
+    central = [group.convergence(by) for group in groups if group.first.summary["algorithm"] == "Centralised"]
+    if len(central) != 1 or central[0] is None:
+        return {}
+    times = [group.convergence(by) for group in groups]
+    values = [math.nan if time is None else central[0] / time if time else math.inf for time in times]
+    heading = f"speed-up ({'simulated time' if by == 'clock' else 'rounds'})"
+    return {heading: [("–" if math.isnan(value) else f"{value:.3g}×", value) for value in values]}
 
 
 def _simulated(groups: Sequence[Group], target: float | None) -> dict[str, list[Cell]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from covey.errors import BadInput
 from covey.rows import Layout
@@ -92,11 +94,20 @@ class FunctionTask(Task):
         return lambda batch, key: self._loss(named, self._unwrap(batch))
 
     def digest(self) -> str:
-        return digest(self._loss, *self._params.values(), *self._start.values(), *self._rows.arrays)
+        loss = self._loss.loss if isinstance(self._loss, _MeanLoss) else self._loss
+        return digest(loss, *self._params.values(), *self._start.values(), *self._rows.arrays)
 
     def whole(self) -> Task:
         task = copy.copy(self)
         task.layout = Layout({name: value.shape for name, value in self._params.items()}, {}, frozenset())
+        return task
+
+    def centralised(self) -> Task:
+        """Its samples are the peers: the loss is the mean of theirs, SGD(batch=…) that of some of them."""
+        task = copy.copy(self)
+        task._loss = _MeanLoss(self._loss)
+        n = len(self._rows)
+        task._rows = PeerRows(tuple(a.expand(n, *a.shape) for a in self._rows.arrays))
         return task
 
     def select(self, ids: Tensor) -> Task:
@@ -109,3 +120,13 @@ class FunctionTask(Task):
         task = copy.copy(self)
         task._rows = PeerRows(tuple(a.to(device) for a in self._rows.arrays))
         return task
+
+
+@dataclass(frozen=True)
+class _MeanLoss:
+    """The mean over some peers of their losses at the same parameters."""
+
+    loss: Callable[[dict[str, Tensor], Any], Tensor]
+
+    def __call__(self, params: dict[str, Tensor], several: Any) -> Tensor:
+        return vmap(self.loss, in_dims=(None, 0))(params, several).mean()

@@ -78,6 +78,28 @@ class ModuleTask(Task):
         kept = {n for n in statistics if self._statistics == "personal" or n.startswith(self._prefixes)}
         return Layout(parameters, statistics, self._personal | kept)
 
+    def head(self) -> tuple[str, int]:
+        """The name of the submodule that makes the output from its one input, and that `personal` names; and how many
+        scores it gives."""
+        names = [prefix.rstrip(".") for prefix in self._prefixes]
+        heads = [name for name, _ in self.module.named_modules() if name in names and name]
+        if len(names) != 1 or not heads:
+            raise BadInput(
+                f"A second head stands beside the last layer, but personal={tuple(names)} does not name one submodule; "
+                "name that layer, as in personal='head'."
+            )
+        own, said = copy.deepcopy(self.module).eval(), []
+        own.get_submodule(names[0]).register_forward_hook(lambda module, given, made: said.append(made))
+        x, _ = self.train.batch(torch.zeros(1).long(), torch.zeros(1, 1).long())
+        with torch.no_grad():
+            made = own(x[0].to(next(own.parameters()).device))
+        if len(said) != 1 or said[0] is not made or made.dim() != 2:
+            raise BadInput(
+                f"A second head stands beside the last layer, but the module's output is not a row of scores that "
+                f"'{names[0]}' makes; name the layer that makes them."
+            )
+        return names[0], made.shape[1]
+
     @property
     def data(self) -> Federated:
         return self._data
@@ -158,6 +180,23 @@ class ModuleTask(Task):
             own |= {each: value.to(own[each].dtype) for each in names.get(name, [name])}
         return own
 
+    def with_shared(self, tensors: Named) -> Task:
+        own = self.layout.places("shared")
+        for name, (_, _, *shape) in own.items():
+            if name not in tensors or list(tensors[name].shape) != shape:
+                found = list(tensors[name].shape) if name in tensors else "nothing of that name"
+                raise BadInput(
+                    f"The shared part of this module has '{name}' of shape {shape}, where the run shares {found}; take "
+                    "the module of the run, and for personal at least what it had."
+                )
+        task = copy.copy(self)
+        task.module = copy.deepcopy(self.module)
+        with torch.no_grad():
+            held = dict(task.module.named_parameters()) | dict(task.module.named_buffers())
+            for name in own:
+                held[name].copy_(tensors[name])
+        return task
+
     def hold_out(self, fraction: float, seed: int) -> Task:
         task = copy.copy(self)
         task._data = self._data.hold_out(fraction, seed)
@@ -172,6 +211,11 @@ class ModuleTask(Task):
         task = copy.copy(self)
         task._personal, task._prefixes = frozenset(), ()
         task.layout = task._make_layout()
+        return task
+
+    def centralised(self) -> Task:
+        task = copy.copy(self)
+        task._data = self._data.centralised()
         return task
 
     def select(self, ids: Tensor) -> Task:

@@ -84,6 +84,10 @@ class Task(ABC):
         """The mean loss of predictions."""
         raise BadInput(f"{type(self).__name__} predicts nothing; it has a loss only.")
 
+    def with_shared(self, tensors: Named) -> Task:
+        """This task with its shared part starting from these tensors, by name."""
+        raise BadInput(f"{type(self).__name__} cannot start from another run's tensors; it needs a module.")
+
     def hold_out(self, fraction: float, seed: int) -> Task:
         """The task with a part of each peer's training samples set aside for validation."""
         raise BadInput(f"validation={fraction} needs a data set to hold a part of; this task is a function.")
@@ -99,6 +103,10 @@ class Task(ABC):
     @abstractmethod
     def whole(self) -> Task:
         """The same task with every parameter shared."""
+
+    @abstractmethod
+    def centralised(self) -> Task:
+        """The same task where each peer has everybody's training data."""
 
     @abstractmethod
     def select(self, ids: Tensor) -> Task:

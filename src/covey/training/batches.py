@@ -32,14 +32,17 @@ class Plan:
     whole: bool  # every batch is all that the peer has, in order
 
     @staticmethod
-    def of(counts: Tensor, local: SGD, smallest: int = 1) -> Plan:
+    def of(counts: Tensor, local: SGD, smallest: int = 1, work: Tensor | None = None) -> Plan:
         """smallest: the fewest samples a batch may have (2 under BatchNorm: one sample has no variance); a smaller
-        rest of a pass is left out."""
+        rest of a pass is left out. work: how many times the steps of `local` each peer takes, rounded to whole steps,
+        at least one."""
         size = counts if local.batch is None else counts.clamp(max=local.batch)
         rest = counts % size
         rest = torch.where((rest >= smallest) & (local.epochs is not None), rest, 0)
         per_pass = counts // size + (rest > 0)
         steps = per_pass * local.epochs if local.epochs is not None else torch.full_like(counts, local.work)
+        if work is not None:
+            steps = torch.where(steps > 0, (steps * work + 0.5).floor().long().clamp(min=1), 0)
         return Plan(counts, size, rest, per_pass, steps, local.batch is None)
 
     def of_peers(self, which: Tensor | slice) -> Plan:
@@ -84,7 +87,11 @@ class Batches:
 
 
 def blocks(plan: Plan, chunk: int) -> Iterator[tuple[slice, list[slice]]]:
-    """The peers in blocks whose orders are drawn in one go, and each block's chunks: slices within the block."""
+    """The peers in blocks whose orders are drawn in one go, and each block's chunks: slices within the block.
+
+    No chunk is larger than `chunk`, and all are nearly alike: a small last one would waste a stacked call.
+    """
+    chunk = -(-len(plan.counts) // -(-len(plan.counts) // chunk)) if len(plan.counts) else chunk
     drawn = 0 if plan.whole else int((plan.counts * (plan.steps / plan.per_pass).ceil()).sum())
     several = max(1, _AT_ONCE * len(plan.counts) // max(drawn, 1) // chunk) * chunk
     for at in range(0, len(plan.counts), several):
@@ -103,13 +110,17 @@ class _Turns:
     def __iter__(self) -> Iterator[Turn]:
         plan = self._plan
         steps = int(plan.steps.max())
-        if plan.whole:
+        alike = bool((plan.steps == steps).all())
+        if plan.whole and alike:
             return self._all_at_once(steps)
-        if len(plan.counts) == 1 or bool((plan.counts == plan.counts[0]).all()):
+        if alike and bool((plan.counts == plan.counts[0]).all()):
             return self._side_by_side(steps)
-        if bool((plan.steps == steps).all()) and not bool(plan.rest.any()):
+        if alike and not bool(plan.rest.any()):
             return self._step_by_step(steps)
-        return self._pass_by_pass()
+        passes = steps // int(plan.per_pass[plan.steps.argmax()])
+        if bool((plan.steps == passes * plan.per_pass).all()):
+            return self._pass_by_pass()
+        return self._each_its_own(steps)
 
     def _all_at_once(self, steps: int) -> Iterator[Turn]:
         """Every batch is all that a peer has, and those who have equally much go together."""
@@ -150,13 +161,31 @@ class _Turns:
                     yield Turn(part, before[part] + place, samples)
             for who in rests:
                 samples = self._samples(who, torch.full((len(who),), turn), full[who], int(plan.rest[who[0]]))
-                part = slice(int(who[0]), int(who[0]) + 1) if len(who) == 1 else who
-                yield Turn(part, before[who] + full[who], samples)
+                yield Turn(_slice_of(who), before[who] + full[who], samples)
+
+    def _each_its_own(self, steps: int) -> Iterator[Turn]:
+        """Peers that work unequally much: at every step those who still have one to take, by the size of its batch."""
+        plan = self._plan
+        for k in range(steps):
+            going = (plan.steps > k).nonzero()[:, 0]
+            turn, place = k // plan.per_pass[going], k % plan.per_pass[going]
+            size = torch.where(place < plan.counts[going] // plan.size[going], plan.size[going], plan.rest[going])
+            for one in size.unique(sorted=True).flip(0).tolist():
+                those = (size == one).nonzero()[:, 0]
+                who = going[those]
+                samples = None if plan.whole else self._samples(who, turn[those], place[those], one)
+                yield Turn(_slice_of(who), k, samples)
 
     def _samples(self, part: slice | Tensor, turn: Tensor, place: Tensor, size: int) -> Tensor:
         plan = self._plan
         starts = self.start[part] + turn * plan.counts[part] + place * plan.size[part]
         return self.order[starts[:, None] + torch.arange(size)]
+
+
+def _slice_of(who: Tensor) -> slice | Tensor:
+    """Ascending places as a slice where they are neighbours: then rows are views and need not be copied."""
+    first, last = int(who[0]), int(who[-1])
+    return slice(first, last + 1) if last - first + 1 == len(who) else who
 
 
 def _runs(sizes: Tensor) -> Iterator[slice]:

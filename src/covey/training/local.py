@@ -64,13 +64,16 @@ class Worker:
         self._stacked = Stacked(task, group) if pace.chunk > 1 else None
 
     def descend(
-        self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms
-    ) -> tuple[Tensor, Tensor]:
+        self, rows: Tensor, chosen: Tensor, local: SGD, keys: Tensor, round: int, taken: Tensor, terms: Terms,
+        work: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Work on rows[chosen] in place; returns the number of steps and the mean loss of each chosen peer."""
         counts = self.task.train.counts[chosen]
-        plan = Plan.of(counts, local, self.task.smallest_batch)
+        plan = Plan.of(counts, local, self.task.smallest_batch, work)
         losses = torch.full((len(chosen),), torch.nan, dtype=torch.float64)
         order = torch.argsort(counts, descending=True, stable=True)
+        if work is not None:  # those who work equally much side by side
+            order = order[torch.argsort(work[order], descending=True, stable=True)]
         ordered = plan.of_peers(order)
         for block, chunks in blocks(ordered, self.pace.chunk):
             those = order[block]
@@ -78,7 +81,8 @@ class Worker:
             for chunk in chunks:
                 own = those[chunk]
                 turns = batches.of_chunk(chunk)
-                losses[own] = self._work(rows, chosen[own], turns, local, keys[own], round, taken[own], terms)
+                there = keys[own] if self.task.seeded else keys[own].to(rows.device)
+                losses[own] = self._work(rows, chosen[own], turns, local, there, round, taken[own], terms)
         return plan.steps, losses / plan.steps.clamp(min=1)
 
     def gradients(self, rows: Tensor, local: SGD, keys: Tensor, mass: Tensor | None) -> Tensor:
@@ -91,7 +95,7 @@ class Worker:
             for turn in Batches(plan.of_peers(who), keys[who], who, self.task.train).of_chunk(slice(0, len(who))):
                 peers = who[turn.part]
                 point = self._at(rows[peers], None if mass is None else mass[peers])
-                gradient = self.gradient(point, self._batch(turn, who), keys[peers]).value
+                gradient = self.gradient(point, self._batch(turn, who), keys[peers].to(rows.device)).value
                 if local.epochs is None or turn.samples is None:
                     value[peers] = gradient
                 else:

@@ -19,7 +19,7 @@ from torch import Tensor
 from covey.tasks.task import Batch, Task
 from covey.training.gradients import OneAtATime, Stacked
 
-_CANDIDATES = (8, 32, 128, 512, 2048)
+_CANDIDATES = (8, 16, 32, 64, 128, 512, 2048)
 _SECONDS = 0.04  # of timing per candidate
 _SMALL = 1 << 16  # numbers in all rows together under which everything is stacked unmeasured
 
@@ -71,7 +71,7 @@ class _Examples:
         data = self.task.train
         positions = torch.arange(self.size).expand(m, -1)
         batch = data.everything(who) if self.whole else data.pooled(data.locate(who[:, None], positions))
-        return self.rows[:m].clone(), batch, torch.arange(m)
+        return self.rows[:m].clone(), batch, torch.arange(m, device=self.rows.device)
 
 
 def _stacking_fails(task: Task, rows: Tensor, examples: _Examples) -> str | None:
