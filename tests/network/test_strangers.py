@@ -154,6 +154,11 @@ def test_without_tls_only_this_machine(made: Consortium) -> None:
         a.wait_frames(1)
 
 
+def test_without_tls_an_address_of_another_is_noticed_all_the_same(made: Consortium) -> None:
+    with Site(None, "c", {"b": None}) as c, Site(None, "b", {"a": c.address}, None) as b:
+        stays_out(c, b, "b was turned away: it looks for a, and this is c", c)
+
+
 def test_plain_text_and_tls_do_not_meet(made: Consortium) -> None:
     with Site(made, "a", {"b": None}) as a, Site(None, "b", {"a": a.address}, None) as b:
         stays_out(a, b, "a cannot be reached", b)

@@ -137,6 +137,8 @@ def test_an_error_of_who_takes_a_frame_ends_one_connection_only(made: Consortium
         Site(made, "c", {"a": a.address}, None) as c,
     ):
         a.wait_up("b", "c")
+        b.wait_up("a")
+        c.wait_up("a")
         a.transport._deliver = fails
         assert b.say("a", b"x")
         a.wait_down("b")
