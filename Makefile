@@ -38,7 +38,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp
-	$(PIP) install --constraint $(VENV)/constraints.txt --editable '.[dev]'
+	$(PIP) install --constraint $(VENV)/constraints.txt --editable '.[dev,network]'
 	@touch $@
 
 clean:

@@ -3,5 +3,6 @@
 import subprocess
 import sys
 
-for name in ("local_steps", "whole_run", "memory", "compression"):  # in processes of their own: so is their memory
+NAMES = ("local_steps", "whole_run", "memory", "compression", "network")
+for name in NAMES:  # each in a process of its own, so that memory is its own
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -21,7 +21,7 @@ import torch
 
 import covey
 from covey import SGD, algorithms, graphs
-from covey.cli import methods
+from covey.cli import methods, peer
 from covey.cli.adapt import Adapt
 from covey.cli.main import parse
 from covey.cli.settings import Compare, Run
@@ -107,9 +107,8 @@ def understood(settings: Run | Compare) -> None:
 @every
 def test_flags_exist(page: Path) -> None:
     """`--flag` in a code span, whatever follows it."""
-    known = {one.name.replace("_", "-") for kind in (Run, Compare, Adapt) for one in fields(kind)} - {"extra"} | {
-        "with"
-    }
+    kinds = (Run, Compare, Adapt, peer.Check, peer.Init, peer.Establish, peer.Sign, peer.Audit, peer.Say, peer.Up)
+    known = {one.name.replace("_", "-") for kind in kinds for one in fields(kind)} - {"extra"} | {"with"}
     for flag in re.findall(r"`--([a-z-]+)", page.read_text()):
         assert flag in known, flag
 

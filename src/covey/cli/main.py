@@ -18,15 +18,16 @@ import tyro
 from rich.console import Console
 from tyro.conf import subcommand
 
-from covey.cli import commands
+from covey.cli import commands, peer
 from covey.cli.adapt import Adapt, adapt
 from covey.cli.commands import List, Report, pace_of
 from covey.cli.demo import Demo, demo
+from covey.cli.peer import Peer
 from covey.cli.settings import Compare, Run, from_kept
 from covey.cli.theory import Theory, theory
 from covey.errors import BadInput, CoveyError, UnknownName
 
-Command = Run | Compare | Adapt | Demo | Report | Theory | List
+Command = Run | Compare | Adapt | Demo | Report | Theory | List | Peer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say_warnings_in_a_line(errors)
         try:
             command = parse(arguments)
-            _obey(command, console)
+            return _obey(command, console)
         except CoveyError as problem:
             _say(errors, "covey: ", str(problem), "bold red")
             return 2
@@ -54,11 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 130
         except SystemExit as stop:  # tyro has printed its help
             return stop.code if isinstance(stop.code, int) else 2
-    return 0
 
 
-def _obey(command: Command, console: Console) -> None:
+def _obey(command: Command, console: Console) -> int:
     match command:
+        case Peer():
+            return peer.obey(command, console)
         case Run() | Compare():
             commands.train(command, console)
         case Adapt():
@@ -71,11 +73,12 @@ def _obey(command: Command, console: Console) -> None:
             theory(command, console)
         case List():
             commands.say(command, console)
+    return 0
 
 
 def parse(arguments: list[str]) -> Command:
     """The command; with --config or --resume, what that run was asked for stands where nothing else is given."""
-    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, Theory, List)}
+    named = {kind.__name__.lower(): kind for kind in (Run, Compare, Adapt, Demo, Report, Theory, List, Peer)}
     if arguments and not arguments[0].startswith("-") and arguments[0] not in named:
         raise UnknownName("command", arguments[0], named)
     earlier = _earlier(arguments)
@@ -84,7 +87,8 @@ def parse(arguments: list[str]) -> Command:
         default = {"default": earlier} if type(earlier) is kind else {}
         one: Any = Annotated[kind, subcommand(name, **default)]
         union = one if union is None else union | one
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes)
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone, tyro.conf.OmitArgPrefixes,
+              tyro.conf.OmitSubcommandPrefixes)  # fmt: skip
     description = "Personal models, trained among peers that have no server."
     with redirect_stderr(StringIO()) as said:
         try:

@@ -142,7 +142,7 @@ def from_kept(kept: Mapping[str, Any], where: Path) -> Run | Compare:
         if name not in types or name in _NOT_KEPT:
             raise BadInput(f"The [command] section of {where} has a setting that is not known here: {name}.")
         values[name] = tuple(value) if isinstance(value, list) else value
-        if not _fits(values[name], types[name]):
+        if not fits(values[name], types[name]):
             raise BadInput(f"The [command] section of {where} has an unfit value: {name} = {value!r}.")
     try:
         return kind(**values)
@@ -150,12 +150,12 @@ def from_kept(kept: Mapping[str, Any], where: Path) -> Run | Compare:
         raise BadInput(f"The [command] section of {where} is incomplete ({problem}).") from problem
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Whether a value from a file is of a field's type."""
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if any(get_origin(one) is Literal for one in get_args(hint)):
-        return any(_fits(value, one) for one in get_args(hint))
+        return any(fits(value, one) for one in get_args(hint))
     if get_origin(hint) is tuple:
         return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
     kinds = get_args(hint) or (hint,)

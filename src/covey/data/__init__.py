@@ -2,7 +2,7 @@
 
 from covey.data.federate import federate, from_dataset, from_huggingface, from_peers
 from covey.data.samples import Federated, Samples
-from covey.data.sources import NAMES, load
+from covey.data.sources import NAMES, load, load_own
 from covey.data.transform import Images, Tokens
 from covey.data.unseen import unseen
 
@@ -17,5 +17,6 @@ __all__ = [
     "from_huggingface",
     "from_peers",
     "load",
+    "load_own",
     "unseen",
 ]

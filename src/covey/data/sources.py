@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from covey.data.federate import federate, from_hub, stack
+from covey.data.federate import federate, from_hub, from_peers, stack
 from covey.data.samples import Federated, Transform
 from covey.data.synthetic import synthetic
 from covey.data.text import SYMBOLS, role_windows
@@ -117,6 +117,15 @@ def load(
         test_samples=test_samples,
         reuse=reuse,
     )
+
+
+def load_own(path: Path, classes: int | None = None) -> Federated:
+    """The samples of one peer, from its own file, in the order in which they lie there. classes: of all peers
+    together, where this one may lack some."""
+    x, y, x_test, y_test, _, _ = _named(read_file(path), str(path))
+    if x_test is None or y_test is None:
+        return federate(x, y, peers=1, classes=classes, name=path.name)
+    return from_peers([(x, y, x_test, y_test)], classes=classes, name=path.name)
 
 
 def _obtain(
