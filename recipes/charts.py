@@ -1,4 +1,4 @@
-"""Charts of results pages: the report's curves as SVG files that stand alone."""
+"""What results pages are made of: the report's curves as SVG files that stand alone, and tables put between marks."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ def style() -> str:
 def power(value: float) -> str:
     """1e9 for a tick of a logarithmic axis."""
     return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+
+
+def between(page: str, name: str, lines: Sequence[str]) -> str:
+    """The page with these lines between its marks <!-- name --> and <!-- end of name -->."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
+    return before + "\n\n" + "\n".join(lines) + "\n\n" + after

@@ -1,8 +1,9 @@
 """DFedAlt and DFedPGP in few bits: how much of what they gain over Local is left?
 
-    python recipes/compressed_personal.py tune           the rate of each method, then compressor and γ, on held-out samples
-    python recipes/compressed_personal.py run            five other seeds, on test data
-    python recipes/compressed_personal.py page           docs/results/compressed_personal.md from what was run
+    python recipes/compressed_personal.py rates      the rate of each method, on held-out samples
+    python recipes/compressed_personal.py tune       then compressor and γ
+    python recipes/compressed_personal.py run        five other seeds, on test data
+    python recipes/compressed_personal.py page       docs/results/compressed_personal.md from what was run
 
 No published number stands behind it. MNIST, 20 peers with 5 of the 10 classes each and 20 training samples, an MLP
 784-100-10 whose head is personal, 50 rounds of 2 epochs for head and body each, batch 10, momentum 0.9. DFedAlt on a
@@ -15,12 +16,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import statistics
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from charts import between
 
 import covey
 from covey import SGD, Task, compress, graphs, models, trigger
@@ -35,6 +38,7 @@ COMPRESSORS = {
     "Sign, every 2nd round": (compress.Sign(), trigger.every(2)),
     "Sign-Top 3 %": (compress.SignTopK(fraction=0.03), trigger.always),
     "Sign-Top 1 %": (compress.SignTopK(fraction=0.01), trigger.always),
+    "4-bit Top 1 %": (compress.QTopK(fraction=0.01, levels=7), trigger.always),
     "4-bit Top 2 %": (compress.QTopK(fraction=0.02, levels=7), trigger.always),
 }
 GAMMAS: tuple[Gamma, ...] = ("auto", 0.2, 0.4, 0.8)
@@ -86,6 +90,7 @@ CHOSEN: dict[str, tuple[tuple[str, Gamma], ...]] = {
 }
 
 Setting = tuple[str, float, str, Gamma]  # method, rate, compressor, γ
+Run = dict[str, Any]
 
 
 def one(job: tuple[Setting, str, int, Path]) -> dict[str, Any]:
@@ -104,9 +109,75 @@ def one(job: tuple[Setting, str, int, Path]) -> dict[str, Any]:
              "gamma": float(run.peers.state["gamma"][0]) if "gamma" in run.peers.state else None}  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(found))
-    print(f"{part:9s} {name:8s} lr {lr} {compressor:14s} γ {gamma} seed {seed}: {100 * found['accuracy']:.1f} %  "
-          f"links {last['bits']['formula']['links']:.3g} / {last['bits']['encoded']['links']:.3g}", flush=True)  # fmt: skip
+    links = " / ".join(f"{last['bits'][count]['links']:.3g}" for count in ("formula", "encoded"))
+    print(f"{part:9s} {name:8s} lr {lr} {compressor:14s} γ {gamma} seed {seed}: {100 * found['accuracy']:.1f} %, "
+          f"links {links}", flush=True)  # fmt: skip
     return found
+
+
+def read(folder: Path, part: str) -> dict[Setting, list[Run]]:
+    """Each setting and its runs, by seed."""
+    found: dict[Setting, list[Run]] = {}
+    for file in sorted(folder.glob(f"{part}-*.json")):
+        run = json.loads(file.read_text())
+        found.setdefault((run["method"], run["lr"], run["compressor"], run["asked"]), []).append(run)
+    return {setting: sorted(runs, key=lambda run: run["seed"]) for setting, runs in found.items()}
+
+
+def table(found: dict[Setting, list[Run]]) -> list[str]:
+    """Gains over Local are paired by seed; a gain is kept to the share that its mean is of the plain method's mean."""
+    lines = [
+        "| method | compressor | γ | accuracy | worst tenth | gain over Local | gain kept | bits, formula | fewer "
+        "| bits, encoded | fewer |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in METHODS:
+        of = {setting: runs for setting, runs in found.items() if setting[0] == name and setting[1] == RATE[name]}
+        plain = of.get((name, RATE[name], PLAIN, 1.0), [])
+        for setting, runs in sorted(of.items(), key=lambda item: (item[0][2] != PLAIN, item[0][2], str(item[0][3]))):
+            seeds = [run["seed"] for run in runs]
+            alone, whole = (
+                [run for run in some if run["seed"] in seeds]
+                for some in (found["Local", RATE["Local"], PLAIN, 1.0], plain)
+            )
+            gains, most = gain(runs, alone), gain(whole, alone)
+            _, _, compressor, gamma = setting
+            cells = [name, compressor, "–" if compressor == PLAIN else str(gamma), percent(accuracies(runs))]
+            cells += [percent([run["worst"] for run in runs])]
+            if name == "Local":
+                cells += ["", "", "0", "", "0", ""]
+            else:
+                cells += [percent(gains, sign=True), f"{100 * sum(gains) / sum(most):.0f} %"]
+                for count in ("formula", "encoded"):
+                    sent, before = (mean([run["bits"][count]["links"] for run in some]) for some in (runs, whole))
+                    cells += [f"{sent:.3g}".replace("e+0", "e").replace("e+", "e"), f"{before / sent:.0f}×"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def gain(runs: list[Run], alone: list[Run]) -> list[float]:
+    return [run["accuracy"] - other["accuracy"] for run, other in zip(runs, alone, strict=True)]
+
+
+def accuracies(runs: list[Run]) -> list[float]:
+    return [run["accuracy"] for run in runs]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def percent(values: list[float], sign: bool = False) -> str:
+    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):{'+' if sign else ''}.1f}{spread}"
+
+
+def write_page(folder: Path, page: Path) -> None:
+    """Put the tables between the marks of the page; its words stay."""
+    text = page.read_text(encoding="utf-8")
+    for name in ("test", "held-out"):
+        text = between(text, name, table(read(folder, name)))
+    page.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -116,6 +187,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("runs/compressed_personal"))
     given = parser.parse_args()
+    if given.verb == "page":
+        write_page(given.out, Path("docs/results/compressed_personal.md"))
+        return
     if given.verb == "rates":
         settings: list[Setting] = [(name, lr, PLAIN, 1.0) for name in METHODS for lr in RATES]
     elif given.verb == "tune":
@@ -124,7 +198,7 @@ def main() -> None:
         settings += [(name, RATE[name], compressor, gamma) for name, compressor, gamma in both]
     else:
         settings = [(name, RATE[name], PLAIN, 1.0) for name in METHODS]
-        settings += [(name, RATE[name], *one) for name, chosen in CHOSEN.items() for one in chosen]
+        settings += [(name, RATE[name], *how) for name, chosen in CHOSEN.items() for how in chosen]
     part, seeds = ("test", [0, 1, 2, 3, 4]) if given.verb == "run" else ("held-out", [100, 101])
     jobs = [(setting, part, seed, given.out) for seed in given.seeds or seeds for setting in settings]
     with ProcessPoolExecutor(given.jobs) as pool:
