@@ -1,7 +1,7 @@
 """Figures 3.2 and 3.3 of the dissertation: ResNet-20 on CIFAR-10, 8 peers on a ring, test accuracy against bits.
 
     python recipes/dissertation_figure_3_2.py --epochs 60 --device cuda [--only SQuARM] [--out runs/figure_3_2]
-    python recipes/dissertation_figure_3_2.py --table [--out runs/figure_3_2]
+    python recipes/dissertation_figure_3_2_page.py                the page, from what has been run
 
 Data divided iid and equally, random crops and flips, batch 256, Nesterov's momentum 0.9, rate 0.1 with 5 epochs of
 warm-up and divided by 5 at one half and three quarters of the run (the dissertation: 200 and 300 of 400 epochs), 1 % of
@@ -90,11 +90,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default="")
     parser.add_argument("--out", type=Path, default=Path("runs/figure_3_2"))
-    parser.add_argument("--table", action="store_true", help="only print what lies in --out as a table")
     given = parser.parse_args()
-    if given.table:
-        print("\n".join(table(given.out)))
-        return
     given.out.mkdir(parents=True, exist_ok=True)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     problem = task(given.samples)
@@ -125,23 +121,6 @@ def run_one(name: str, method: a.Algorithm, problem: Task, per_epoch: int, given
     rounds = per_epoch * given.epochs // steps
     covey.simulate(method, problem, graphs.ring(PEERS), rounds=rounds, device=given.device, chunk=1,
                    evaluate_every=every, on_round=keep)  # fmt: skip
-
-
-def table(folder: Path) -> list[str]:
-    """What has been run: the end of each curve, and the bits at which the mean model first had 60, 70 and 80 %."""
-    levels = (0.6, 0.7, 0.8)
-    rows = ["| method | epochs | mean model | peers | " + " | ".join(f"bits to {100 * a:.0f} %" for a in levels) + " |",
-            "|---|---|---|---|" + "---|" * len(levels)]  # fmt: skip
-    for path in sorted(folder.glob("*.json")):
-        kept = json.loads(path.read_text())
-        last, found = kept["curve"][-1], []
-        for level in levels:
-            first = next((e for e in kept["curve"] if e["accuracy"] >= level), None)
-            bits = first and (first["bits"]["formula"]["links"], first["bits"]["encoded"]["links"])
-            found.append("–" if bits is None else f"{bits[0]:.2g} / {bits[1]:.2g}")
-        ends = f"{100 * last['accuracy']:.1f} % | {100 * last['personal']:.1f} %"
-        rows.append(f"| {kept['name']} | {last['epoch']:.0f} | {ends} | " + " | ".join(found) + " |")
-    return rows
 
 
 if __name__ == "__main__":
