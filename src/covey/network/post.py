@@ -101,6 +101,8 @@ class Post:
             self.changed.notify_all()
 
     def _up(self, name: str) -> None:
+        if name not in self.edges:
+            return
         with self.changed:
             self._fell[name] = None
             self.deadlines[name].away, self.deadlines[name].met = 0.0, True
@@ -109,6 +111,8 @@ class Post:
             self.changed.notify_all()
 
     def _down(self, name: str, why: str) -> None:
+        if name not in self.edges:
+            return
         with self.changed:
             if self._fell[name] is None:
                 self._fell[name] = self._clock()
@@ -201,10 +205,10 @@ class Post:
         self.deadlines[name].heard(waited)
 
     def greet(self) -> None:
-        """Wait until every neighbour has said where it stands, or is taken for gone."""
+        """Wait until every neighbour has said where it stands, or is not coming back in time."""
         with self.changed:
             while True:
-                absent = [name for name, edge in self.edges.items() if not edge.greeted and not self.gone(name)]
+                absent = [name for name, edge in self.edges.items() if not edge.greeted and self._awaited(name)]
                 self.status.waiting_for = tuple(absent)
                 self._require_open()
                 if not absent:
@@ -213,19 +217,23 @@ class Post:
             self.status.waiting_for = ()
 
     def finish(self) -> None:
-        """Stay until every neighbour has kept what I said, has played its last round, or is gone."""
+        """Stay until every neighbour has played its last round, or is gone: it may need what I have said."""
         with self.changed:
             for name, edge in self.edges.items():
                 edge.tell_done()
                 self._flush(name)
             while True:
                 self._require_open()
-                waiting = [name for name, edge in self.edges.items()
-                           if edge.owes and not edge.done and not self.gone(name)]  # fmt: skip
+                waiting = [name for name, edge in self.edges.items() if not edge.done and self._awaited(name)]
                 self.status.waiting_for = tuple(waiting)
                 if not waiting:
                     break
                 self.changed.wait(_BEAT)
+
+    def _awaited(self, name: str) -> bool:
+        """Connected, or perhaps back in a moment."""
+        fell = self._fell[name]
+        return fell is None or self._clock() < self.deadlines[name].back(fell)
 
     def waits(self) -> dict[str, tuple[float, float, bool]]:
         """How long each neighbour usually takes, and whether it is overdue, to be remembered; "" is my own round."""

@@ -274,12 +274,6 @@ class Edge:
         return found
 
     @property
-    def owes(self) -> bool:
-        """Whether something that I said is not there yet."""
-        unseen = any(when is not None for _, when in self.shown.values())
-        return unseen or any(stream.letters for stream in self.out.values())
-
-    @property
     def patience(self) -> float:
         """Seconds without an answer after which something counts as lost."""
         return self.answers.limit or _FIRST
