@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from covey.network.wire import (
     HEADER,
-    RELIABLE,
+    NUMBERED,
     SPEAKING,
     Frame,
     Hello,
@@ -87,9 +87,9 @@ def frames(draw: st.DrawFn) -> Frame:
     kind = draw(st.sampled_from(Kind))
     body = draw(st.binary(max_size=40))
     body = body[:1].ljust(1, b"\0") if kind is Kind.VERDICT else body
-    body = b"" if kind in (Kind.BEHIND, Kind.DONE, Kind.SEEN) else body
+    body = b"" if kind in (Kind.BEHIND, Kind.DONE, Kind.SEEN, Kind.LOST) else body
     body = bytes([body[0] % 2]) if kind is Kind.VERDICT else body
-    number = draw(st.integers(1, 2**64 - 1)) if kind in RELIABLE else 0
+    number = draw(st.integers(1, 2**64 - 1)) if kind in NUMBERED else 0
     things = draw(st.integers(1, 2**32 - 1)) if kind in SPEAKING else 0
     return Frame(kind, RUN, draw(st.integers(-1, 2**40 - 1)), draw(st.integers(0, 2**16 - 1)), number, things, body)
 

@@ -135,8 +135,8 @@ class Peer:
         self.peers.rows = tensors.pop("rows").to(self.peers.rows.device)
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            if kind == "state":
-                self.peers.state[rest] = value.to(self.peers.rows.device)
+            where = self.peers.state if kind == "state" else self.link.copies.tensors
+            where[rest] = value.to(self.peers.rows.device)
         self.link.traffic = Traffic.from_dict(meta["traffic"])
         self.link.pending = {tuple(one) for one in meta["pending"]}
         self.post.recall(meta["waits"], max(0.0, time.time() - meta["when"]))
@@ -195,6 +195,7 @@ class Peer:
     def _commit(self, t: int) -> None:
         peers, link = self.peers, self.link
         tensors = {"rows": peers.rows} | {f"state/{name}": value for name, value in peers.state.items()}
+        tensors |= {f"copies/{name}": value for name, value in link.copies.tensors.items()}
         meta = {
             "traffic": link.traffic.as_dict(),
             "pending": sorted(link.pending),

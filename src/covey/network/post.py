@@ -47,21 +47,22 @@ class Post:
 
     # the transport's threads
 
-    def open(self, taken: Mapping[Stream, int]) -> None:
+    def open(self, taken: Mapping[Stream, tuple[int, bytes]]) -> None:
         """Take up what the store knows, and connect."""
-        for (name, call), sequence in taken.items():
+        for (name, call), (sequence, chain) in taken.items():
             if name in self.edges:
                 stream = self.edges[name].incoming(call)
-                stream.kept = sequence
-                stream.take(sequence)
+                stream.take(sequence, chain)
+                stream.kept, stream.kept_chain = sequence, chain
         for one in self.store.outbox():
             if one.neighbour in self.edges:
                 self.edges[one.neighbour].post(one.call, one.letter)
-        for (name, call), (last, _) in self.store.given().items():
+        for (name, call), (last, chain) in self.store.given().items():
             if name in self.edges:
                 stream = self.edges[name].outgoing(call)
-                stream.last = max(stream.last, last)
-                stream.kept = stream.got = min(stream.letters, default=stream.last + 1) - 1
+                stream.last, stream.chain = last, chain
+                stream.kept = stream.got = min(stream.letters, default=last + 1) - 1
+                stream.kept_chain = None if stream.letters else chain
         self._transport.start(self._deliver, self._up, self._down)
         self._beat.start()
 
@@ -95,6 +96,9 @@ class Post:
                 self.refuse(name, str(problem))
                 return
             edge.counts.bytes_in += HEADER
+            while edge.news:
+                self.status.last_error = f"{name}: {edge.news[0]}"
+                log.error("%s: %s", name, edge.news.pop(0))
             if frame.kind in RELIABLE or frame.kind is Kind.SNAPSHOT:
                 self.deadlines[name].arrived(self._clock())
             self._flush(name)
@@ -270,6 +274,23 @@ class Post:
         with self.changed:
             return self.edges[name].outgoing(call).last
 
+    def chain(self, name: str, call: int) -> bytes:
+        """The digest of all that was said in the stream to a neighbour."""
+        with self.changed:
+            return self.edges[name].outgoing(call).chain
+
+    def heard_chain(self, name: str, call: int) -> bytes:
+        """The digest of all that was taken of the stream of a neighbour."""
+        with self.changed:
+            return self.edges[name].incoming(call).chain
+
+    def afresh(self, name: str, call: int) -> list[Letter] | None:
+        """What the whole sum would take the place of, where it is to be said: because a neighbour knows something else,
+        or because so much waits for it already; else None."""
+        with self.changed:
+            stream = self.edges[name].outgoing(call)
+            return list(stream.letters.values()) if stream.afresh or stream.full else None
+
     def full(self, name: str, call: int) -> bool:
         """Whether a neighbour is so far behind that more would only wait here."""
         with self.changed:
@@ -290,10 +311,10 @@ class Post:
         with self.changed:
             return self.edges[name].passed(call, self._round)
 
-    def take(self, name: str, call: int, sequence: int) -> None:
+    def take(self, name: str, call: int, sequence: int, chain: bytes) -> None:
         """Everything up to this number is used by the round that is under way."""
         with self.changed:
-            self.edges[name].incoming(call).take(sequence)
+            self.edges[name].incoming(call).take(sequence, chain)
 
     def heard_now(self, name: str) -> None:
         """A message of this neighbour was used."""
@@ -319,7 +340,7 @@ class Post:
         self.store.commit(done.with_kept(kept))
         with self.changed:
             for name, edge in self.edges.items():
-                edge.keep({call: number for (who, call), number in done.taken.items() if who == name})
+                edge.keep({call: number for (who, call), (number, _) in done.taken.items() if who == name})
                 edge.forget_bodies()
                 self._flush(name)
                 counts, one = edge.counts, self.status.neighbours[name]
