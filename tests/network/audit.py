@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -26,15 +27,15 @@ class NotStarted(Exception):
 
 class Disk:
     def __init__(self, folder: Path) -> None:
-        db = sqlite3.connect(f"file:{folder / 'peer.db'}?mode=ro", uri=True)
-        if db.execute("SELECT 1 FROM meta WHERE name = 'round'").fetchone() is None:
-            raise NotStarted
-        self.round = int(db.execute("SELECT value FROM meta WHERE name = 'round'").fetchone()[0])
-        self.tensors = load(b"".join(piece for (piece,) in db.execute("SELECT data FROM rows ORDER BY piece")))
-        self.said = {(t, call): things(body) for t, call, body in db.execute("SELECT round, call, body FROM said")}
-        self.outbox = list(db.execute("SELECT neighbour, call, sequence, kind, round, body FROM outbox"))
-        self.taken = {(who, call): n for who, call, n in db.execute("SELECT neighbour, call, sequence FROM taken")}
-        db.close()
+        with closing(sqlite3.connect(f"file:{folder / 'peer.db'}?mode=ro", uri=True)) as db:
+            found = db.execute("SELECT value FROM meta WHERE name = 'round'").fetchone()
+            if found is None:
+                raise NotStarted
+            self.round = int(found[0])
+            self.tensors = load(b"".join(piece for (piece,) in db.execute("SELECT data FROM rows ORDER BY piece")))
+            self.said = {(t, call): things(body) for t, call, body in db.execute("SELECT round, call, body FROM said")}
+            self.outbox = list(db.execute("SELECT neighbour, call, sequence, kind, round, body FROM outbox"))
+            self.taken = {(who, call): n for who, call, n in db.execute("SELECT neighbour, call, sequence FROM taken")}
 
 
 def things(body: bytes) -> list[Tensor]:

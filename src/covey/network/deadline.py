@@ -58,12 +58,15 @@ class Deadlines:
         began; fell: when its connection did, None while it stands."""
         if not self.seen and (fell is None or not self.met):
             return None
-        usual = self.waits.limit or 0.0
         if self.overdue:
             return begun
         if fell is None:
-            return begun + max(usual, self.steadfast)
-        return fell + max(usual, self.rounds.limit or 0.0, self.grace, self.away)
+            return begun + max(self.waits.limit or 0.0, self.steadfast)
+        return self.back(fell)
+
+    def back(self, fell: float) -> float:
+        """Until when it may come back after its connection fell."""
+        return fell + max(self.waits.limit or 0.0, self.rounds.limit or 0.0, self.grace, self.away)
 
     def heard(self, waited: float) -> None:
         """Its message of this round came so long after I began to wait for it. Who waits holds up others, so that one

@@ -23,6 +23,7 @@ from covey.graphs.weights import SameRow
 from covey.link import Gathered, Link, Thing
 from covey.network import agreement
 from covey.network.codec import decode_row, encode_row
+from covey.network.copies import Copies, chained
 from covey.network.heard import Hearing, Late, Things
 from covey.network.post import Post
 from covey.network.protocol import Letter
@@ -43,7 +44,8 @@ class NetworkLink(Link):
         self.place = {name: i for i, name in enumerate(roster)}
         self.traffic = Traffic()
         self.t = -1
-        self.taken: dict[Stream, int] = {}  # by the round that is under way
+        self.taken: dict[Stream, tuple[int, bytes]] = {}  # by the round that is under way
+        self.copies = Copies(post)
         self.pending: set[tuple[int, int, int]] = set()  # (round, call, neighbour): used there, perhaps; not yet here
         self._used: list[Heard] = []
         self.replay = Replay(post.store)
@@ -98,7 +100,7 @@ class NetworkLink(Link):
             earlier = self.replay.said(call)
             if earlier is not None and earlier != body:  # a replay that trained a little differently: what was said
                 body = earlier  # is what counts
-                messages = [own if own is not None else silent for own, silent in
+                messages = [own or Message.of(torch.zeros_like(new.dense)) for own, new in
                             zip(decode_row(body, messages), messages, strict=True)]  # fmt: skip
         if carry:
             return messages, self._carried(messages, body, call, wait, deltas)
@@ -109,18 +111,22 @@ class NetworkLink(Link):
     def _carried(self, messages: list[Message], body: bytes, call: int, wait: bool, deltas: bool) -> Hearing:
         into, out = self.row(self.t), self.column()
         own = self.own()
+        if deltas:
+            self.copies.say(call, messages[0])
         targets = self.replay.addressed(call)
         if targets is None:
             share = self.graph.column_stochastic and not deltas
             targets = {self.roster[k] for k in out if not (share and self.unreachable(self.roster[k], call))}
-            self.post.say(self.t, call, body, [self.letter(name, call, Kind.SAID, len(messages)) for name in
-                                               sorted(targets)], self.leaving(call))  # fmt: skip
+            letters = [self.letter(name, call, Kind.SAID, len(messages)) for name in sorted(targets)]
+            if deltas:
+                letters = [self.copies.letter(one, body, messages) for one in letters]
+            self.post.say(self.t, call, body, letters, self.leaving(call))
         if self.graph.column_stochastic and not deltas:  # what cannot leave stays: columns still sum to one
             own += sum(weight for k, weight in out.items() if self.roster[k] not in targets)
         heard = Hearing(own)
         if self.replay.complete(call):
             for one in self.replay.heard(call):
-                self._take_carried(heard, one.neighbour, call, one.letter, messages, True)
+                self._take_carried(heard, one.neighbour, call, one.letter, messages, True, deltas)
             return heard
         if wait:
             due = {self.roster[k] for k in into}
@@ -129,17 +135,20 @@ class NetworkLink(Link):
             for letter in self.post.arrived(name, call):
                 if wait and letter.round > self.t:
                     break
-                self._take_carried(heard, name, call, letter, messages, wait)
+                self._take_carried(heard, name, call, letter, messages, wait, deltas)
         return heard
 
     def _take_carried(self, heard: Hearing, name: str, call: int, letter: Letter, like: list[Message],
-                      wait: bool) -> None:  # fmt: skip
-        self.take(name, call, letter)
-        things = self.decode(name, letter.body, like)
+                      wait: bool, deltas: bool) -> None:  # fmt: skip
+        self.take(name, call, letter, deltas)
+        whole = letter.kind is Kind.SUM
+        things = self.decode(name, letter.body, self.copies.like(like) if whole else like)
         weight = self.row(letter.round).get(self.place[name], 0.0)
         if things is None or not weight:
             return
-        if letter.round == self.t and wait:
+        if deltas:
+            things = self.copies.hear(name, call, things, whole)
+        if letter.round == self.t and wait and not whole:
             heard.now[self.place[name]] = (weight, things)
         else:
             heard.late.append(Late(self.place[name], weight, things))
@@ -203,10 +212,12 @@ class NetworkLink(Link):
     def snapshot_of(self, name: str, call: int) -> Frame | None:
         return self.post.snapshot(name, call)
 
-    def take(self, name: str, call: int, letter: Letter) -> None:
+    def take(self, name: str, call: int, letter: Letter, deltas: bool = False) -> None:
         """This message is used in this round, and all before it in its stream."""
-        self.post.take(name, call, letter.sequence)
-        self.taken[name, call] = max(letter.sequence, self.taken.get((name, call), 0))
+        chain = self.post.heard_chain(name, call)
+        chain = chained(chain, letter.kind, letter.body or b"") if deltas else chain
+        self.post.take(name, call, letter.sequence, chain)
+        self.taken[name, call] = (letter.sequence, chain)
         self._used.append(Heard(call, name, letter))
 
     def settle(self, call: int, k: int, round: int) -> None:

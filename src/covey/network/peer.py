@@ -80,7 +80,7 @@ class Peer:
         self.folder = Folder(folder)
         self.evaluate_every, self.on_round = evaluate_every, on_round
         self.status = Status(me, self.run_id.hex())
-        neighbours = [name for name in roster if name != me]
+        neighbours = _neighbours(graph, place, roster)
         self.status.neighbours = {name: Neighbour() for name in neighbours}
         self.store = Store(self.folder.path, self.run_id.hex(), sync)
         self.post = Post(self.run_id, neighbours, transport, self.store, self.status, steadfast, grace)
@@ -135,8 +135,8 @@ class Peer:
         self.peers.rows = tensors.pop("rows").to(self.peers.rows.device)
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            if kind == "state":
-                self.peers.state[rest] = value.to(self.peers.rows.device)
+            where = self.peers.state if kind == "state" else self.link.copies.tensors
+            where[rest] = value.to(self.peers.rows.device)
         self.link.traffic = Traffic.from_dict(meta["traffic"])
         self.link.pending = {tuple(one) for one in meta["pending"]}
         self.post.recall(meta["waits"], max(0.0, time.time() - meta["when"]))
@@ -195,6 +195,7 @@ class Peer:
     def _commit(self, t: int) -> None:
         peers, link = self.peers, self.link
         tensors = {"rows": peers.rows} | {f"state/{name}": value for name, value in peers.state.items()}
+        tensors |= {f"copies/{name}": value for name, value in link.copies.tensors.items()}
         meta = {
             "traffic": link.traffic.as_dict(),
             "pending": sorted(link.pending),
@@ -217,6 +218,15 @@ def _place(me: str, roster: Sequence[str], graph: Graph, task: Task) -> tuple[in
     if len(task.train) not in (1, n):
         raise BadInput(f"The task has data of {len(task.train)} peers; give this peer's alone, or that of all {n}.")
     return list(roster).index(me), n
+
+
+def _neighbours(graph: Graph, place: int, roster: Sequence[str]) -> list[str]:
+    """Whom I may ever meet: on a graph that changes, everybody."""
+    if not graph.fixed:
+        return [name for i, name in enumerate(roster) if i != place]
+    receiver, sender, _ = graph.round(0).weights.entries()
+    met = set(receiver[sender == place].tolist()) | set(sender[receiver == place].tolist())
+    return [name for i, name in enumerate(roster) if i in met - {place}]
 
 
 def _run_id(settings: dict[str, Any], graph: Graph, roster: Sequence[str], task: Task) -> bytes:

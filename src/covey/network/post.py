@@ -47,21 +47,22 @@ class Post:
 
     # the transport's threads
 
-    def open(self, taken: Mapping[Stream, int]) -> None:
+    def open(self, taken: Mapping[Stream, tuple[int, bytes]]) -> None:
         """Take up what the store knows, and connect."""
-        for (name, call), sequence in taken.items():
+        for (name, call), (sequence, chain) in taken.items():
             if name in self.edges:
                 stream = self.edges[name].incoming(call)
-                stream.kept = sequence
-                stream.take(sequence)
+                stream.take(sequence, chain)
+                stream.kept, stream.kept_chain = sequence, chain
         for one in self.store.outbox():
             if one.neighbour in self.edges:
                 self.edges[one.neighbour].post(one.call, one.letter)
-        for (name, call), (last, _) in self.store.given().items():
+        for (name, call), (last, chain) in self.store.given().items():
             if name in self.edges:
                 stream = self.edges[name].outgoing(call)
-                stream.last = max(stream.last, last)
-                stream.kept = stream.got = min(stream.letters, default=stream.last + 1) - 1
+                stream.last, stream.chain = last, chain
+                stream.kept = stream.got = min(stream.letters, default=last + 1) - 1
+                stream.kept_chain = None if stream.letters else chain
         self._transport.start(self._deliver, self._up, self._down)
         self._beat.start()
 
@@ -95,12 +96,17 @@ class Post:
                 self.refuse(name, str(problem))
                 return
             edge.counts.bytes_in += HEADER
+            while edge.news:
+                self.status.last_error = f"{name}: {edge.news[0]}"
+                log.error("%s: %s", name, edge.news.pop(0))
             if frame.kind in RELIABLE or frame.kind is Kind.SNAPSHOT:
                 self.deadlines[name].arrived(self._clock())
             self._flush(name)
             self.changed.notify_all()
 
     def _up(self, name: str) -> None:
+        if name not in self.edges:
+            return
         with self.changed:
             self._fell[name] = None
             self.deadlines[name].away, self.deadlines[name].met = 0.0, True
@@ -109,6 +115,8 @@ class Post:
             self.changed.notify_all()
 
     def _down(self, name: str, why: str) -> None:
+        if name not in self.edges:
+            return
         with self.changed:
             if self._fell[name] is None:
                 self._fell[name] = self._clock()
@@ -201,10 +209,10 @@ class Post:
         self.deadlines[name].heard(waited)
 
     def greet(self) -> None:
-        """Wait until every neighbour has said where it stands, or is taken for gone."""
+        """Wait until every neighbour has said where it stands, or is not coming back in time."""
         with self.changed:
             while True:
-                absent = [name for name, edge in self.edges.items() if not edge.greeted and not self.gone(name)]
+                absent = [name for name, edge in self.edges.items() if not edge.greeted and self._awaited(name)]
                 self.status.waiting_for = tuple(absent)
                 self._require_open()
                 if not absent:
@@ -213,19 +221,23 @@ class Post:
             self.status.waiting_for = ()
 
     def finish(self) -> None:
-        """Stay until every neighbour has kept what I said, has played its last round, or is gone."""
+        """Stay until every neighbour has played its last round, or is gone: it may need what I have said."""
         with self.changed:
             for name, edge in self.edges.items():
                 edge.tell_done()
                 self._flush(name)
             while True:
                 self._require_open()
-                waiting = [name for name, edge in self.edges.items()
-                           if edge.owes and not edge.done and not self.gone(name)]  # fmt: skip
+                waiting = [name for name, edge in self.edges.items() if not edge.done and self._awaited(name)]
                 self.status.waiting_for = tuple(waiting)
                 if not waiting:
                     break
                 self.changed.wait(_BEAT)
+
+    def _awaited(self, name: str) -> bool:
+        """Connected, or perhaps back in a moment."""
+        fell = self._fell[name]
+        return fell is None or self._clock() < self.deadlines[name].back(fell)
 
     def waits(self) -> dict[str, tuple[float, float, bool]]:
         """How long each neighbour usually takes, and whether it is overdue, to be remembered; "" is my own round."""
@@ -262,6 +274,23 @@ class Post:
         with self.changed:
             return self.edges[name].outgoing(call).last
 
+    def chain(self, name: str, call: int) -> bytes:
+        """The digest of all that was said in the stream to a neighbour."""
+        with self.changed:
+            return self.edges[name].outgoing(call).chain
+
+    def heard_chain(self, name: str, call: int) -> bytes:
+        """The digest of all that was taken of the stream of a neighbour."""
+        with self.changed:
+            return self.edges[name].incoming(call).chain
+
+    def afresh(self, name: str, call: int) -> list[Letter] | None:
+        """What the whole sum would take the place of, where it is to be said: because a neighbour knows something else,
+        or because so much waits for it already; else None."""
+        with self.changed:
+            stream = self.edges[name].outgoing(call)
+            return list(stream.letters.values()) if stream.afresh or stream.full else None
+
     def full(self, name: str, call: int) -> bool:
         """Whether a neighbour is so far behind that more would only wait here."""
         with self.changed:
@@ -282,10 +311,10 @@ class Post:
         with self.changed:
             return self.edges[name].passed(call, self._round)
 
-    def take(self, name: str, call: int, sequence: int) -> None:
+    def take(self, name: str, call: int, sequence: int, chain: bytes) -> None:
         """Everything up to this number is used by the round that is under way."""
         with self.changed:
-            self.edges[name].incoming(call).take(sequence)
+            self.edges[name].incoming(call).take(sequence, chain)
 
     def heard_now(self, name: str) -> None:
         """A message of this neighbour was used."""
@@ -311,7 +340,7 @@ class Post:
         self.store.commit(done.with_kept(kept))
         with self.changed:
             for name, edge in self.edges.items():
-                edge.keep({call: number for (who, call), number in done.taken.items() if who == name})
+                edge.keep({call: number for (who, call), (number, _) in done.taken.items() if who == name})
                 edge.forget_bodies()
                 self._flush(name)
                 counts, one = edge.counts, self.status.neighbours[name]

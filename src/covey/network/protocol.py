@@ -49,6 +49,9 @@ class Outgoing:
     last: int = 0
     got: int = 0
     kept: int = 0
+    chain: bytes = bytes(16)  # digest of all that was said, where these are changes
+    kept_chain: bytes | None = bytes(16)  # of what is kept; None: not known any more
+    afresh: bool = False  # the receiver does not know what it should: say the whole sum next
     letters: dict[int, Letter] = field(default_factory=dict[int, Letter])  # not kept yet, ascending
     sent: dict[int, tuple[float, int]] = field(default_factory=dict[int, tuple[float, int]])  # when, how often
 
@@ -76,9 +79,35 @@ class Outgoing:
             when = sent if often == 1 else None
         self.got = max(self.got, min(got, self.last))
         for sequence in range(self.kept + 1, min(kept, self.last) + 1):
-            self.letters.pop(sequence, None)
+            letter = self.letters.pop(sequence, None)
+            self.kept_chain = None if letter is None else letter.chain
         self.kept = max(self.kept, min(kept, self.last))
         return when
+
+    def add(self, letter: Letter) -> None:
+        """The next message. A whole sum takes the place of all that was not kept."""
+        if letter.kind is Kind.SUM:
+            self.letters.clear()
+            self.kept, self.got, self.kept_chain = letter.sequence - 1, letter.sequence - 1, None
+            self.afresh = False
+        self.letters[letter.sequence] = letter
+        self.last, self.chain = letter.sequence, letter.chain
+
+    def compare(self, kept: int, chain: bytes) -> str | None:
+        """A new life of the receiver, and what it has kept: what is wrong with that."""
+        if kept > self.last:
+            self.letters.clear()
+            self.last = self.got = self.kept = kept
+            self.afresh, self.kept_chain = True, None
+            return "it has kept more than was ever sent from here: this peer has gone back to an older state"
+        if kept < self.kept:
+            self.afresh = not any(letter.kind is Kind.SUM for letter in self.letters.values())
+            return f"it has gone back to an older state, {self.kept - kept} messages ago" if self.afresh else None
+        mine = self.letters[kept].chain if kept in self.letters else self.kept_chain if kept == self.kept else None
+        if mine is not None and mine != chain:
+            self.afresh = True
+            return "its public copy differs from what was sent"
+        return None
 
 
 @dataclass
@@ -88,11 +117,17 @@ class Incoming:
     got: int = 0
     taken: int = 0
     kept: int = 0
+    floor: int = 0  # nothing before this number will come any more
+    chain: bytes = bytes(16)
+    kept_chain: bytes = bytes(16)
     letters: dict[int, Letter] = field(default_factory=dict[int, Letter])  # arrived, not taken
 
     def put(self, letter: Letter) -> bool:
         """A message has arrived; False: it was known already, or lies too far ahead."""
-        if letter.sequence <= self.got or letter.sequence in self.letters or letter.sequence > self.kept + _WINDOW:
+        if letter.kind is Kind.SUM and letter.sequence > self.got:
+            self.skip(letter.sequence - 1)
+        ahead = letter.sequence > max(self.kept, self.floor) + _WINDOW
+        if letter.sequence <= self.got or letter.sequence in self.letters or ahead:
             return False
         self.letters[letter.sequence] = letter
         while self.got + 1 in self.letters:
@@ -104,8 +139,15 @@ class Incoming:
         for sequence in range(self.taken + 1, self.got + 1):
             yield self.letters[sequence]
 
-    def take(self, sequence: int) -> None:
+    def skip(self, sequence: int) -> None:
+        """Everything up to this number will not come, or need not."""
+        if sequence > self.taken:
+            self.take(sequence, self.chain)
+            self.floor = sequence
+
+    def take(self, sequence: int, chain: bytes) -> None:
         """Everything up to this number is used by the round that is under way."""
+        self.chain = chain
         for number in range(self.taken + 1, sequence + 1):
             self.letters.pop(number, None)
         self.taken, self.got = max(self.taken, sequence), max(self.got, sequence)
@@ -145,7 +187,7 @@ class Edge:
         self.counts = Counts()
         self.answers = Patience()  # from sending to acknowledgement
         self.their_life = 0
-        self.their_chains: dict[int, Standing] = {}
+        self.news: list[str] = []  # for people: what a greeting has brought to light
         self._asked = 0.0
         self._queue: list[Frame] = []
 
@@ -193,6 +235,8 @@ class Edge:
                 if not self.incoming(frame.call).put(letter):
                     self.counts.twice += 1
                 self.acknowledge([frame.call])
+            case Kind.LOST:
+                self.incoming(frame.call).skip(frame.sequence)
 
     def tick(self, now: float) -> None:
         """Time passes: what is not acknowledged is said again, lest it was lost."""
@@ -225,9 +269,7 @@ class Edge:
 
     def post(self, call: int, letter: Letter) -> None:
         """A message for a stream; it is on disk already."""
-        stream = self.outgoing(call)
-        stream.letters[letter.sequence] = letter
-        stream.last = letter.sequence
+        self.outgoing(call).add(letter)
 
     def tell_behind(self, round: int) -> None:
         """I go on without it; it hears so now, or when it comes back."""
@@ -241,7 +283,7 @@ class Edge:
     def keep(self, taken: Mapping[int, int]) -> None:
         """A round is on disk, with everything up to these numbers."""
         for call, sequence in taken.items():
-            self.incoming(call).kept = sequence
+            self.incoming(call).kept, self.incoming(call).kept_chain = sequence, self.incoming(call).chain
         if taken:
             self.acknowledge(taken)
 
@@ -274,12 +316,6 @@ class Edge:
         return found
 
     @property
-    def owes(self) -> bool:
-        """Whether something that I said is not there yet."""
-        unseen = any(when is not None for _, when in self.shown.values())
-        return unseen or any(stream.letters for stream in self.out.values())
-
-    @property
     def patience(self) -> float:
         """Seconds without an answer after which something counts as lost."""
         return self.answers.limit or _FIRST
@@ -301,17 +337,22 @@ class Edge:
             self.their_given |= given
 
     def _hello(self, hello: Hello, now: float) -> None:
-        self.their_life = hello.life
-        self.their_chains = {s.call: s for s in hello.standings}
+        new, self.their_life = hello.life != self.their_life, hello.life
         known = {standing.call: standing for standing in hello.standings}
         for call in self.out.keys() | known.keys():  # of what it does not name it has nothing
             standing, stream = known.get(call, Standing(call)), self.outgoing(call)
+            wrong = stream.compare(standing.kept, standing.chain) if new else None
+            if wrong is not None:
+                self.news.append(wrong)
             stream.heard(standing.got, standing.kept)
             if not self.greeted:  # a new connection: what was under way on the old one is lost
                 stream.got = min(standing.got, stream.last)
                 stream.sent.clear()
         if not self.greeted:
             self.greeted = True
+            for call, stream in self.out.items():
+                if stream.kept > known.get(call, Standing(call)).kept:
+                    self._send(Frame(Kind.LOST, self.run, self.round, call, stream.kept))
             for frame, _ in list(self.shown.values()):
                 self.show(frame, now)
             if self.ahead >= 0:
@@ -329,8 +370,7 @@ class Edge:
 
     def _standing(self, call: int) -> Standing:
         out, into = self.outgoing(call), self.incoming(call)
-        chain = out.letters[out.last].chain if out.last in out.letters else bytes(16)
-        return Standing(call, out.last, into.got, into.kept, chain)
+        return Standing(call, out.last, into.got, into.kept, into.kept_chain)
 
     def _send(self, frame: Frame) -> None:
         if self.greeted:

@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS outbox (neighbour TEXT, call INTEGER, sequence INTEGE
     PRIMARY KEY (neighbour, call, sequence));
 CREATE TABLE IF NOT EXISTS given (neighbour TEXT, call INTEGER, sequence INTEGER NOT NULL, chain BLOB NOT NULL,
     PRIMARY KEY (neighbour, call)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS taken (neighbour TEXT, call INTEGER, sequence INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS taken (neighbour TEXT, call INTEGER, sequence INTEGER NOT NULL, chain BLOB NOT NULL,
     PRIMARY KEY (neighbour, call)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS heard (round INTEGER, call INTEGER, neighbour TEXT, sequence INTEGER, kind INTEGER NOT NULL,
     spoken INTEGER NOT NULL, body BLOB, PRIMARY KEY (round, call, neighbour, sequence));
@@ -84,7 +84,7 @@ class Commit:
     round: int
     tensors: Mapping[str, Tensor]
     meta: Mapping[str, Any]
-    taken: Mapping[Stream, int] = field(default_factory=dict[Stream, int])
+    taken: Mapping[Stream, tuple[int, bytes]] = field(default_factory=dict[Stream, tuple[int, bytes]])
     kept: Mapping[Stream, int] = field(default_factory=dict[Stream, int])  # by others: goes out of the outbox
     pending: frozenset[tuple[int, int]] = frozenset()  # (round, call) of which what I said is still needed
 
@@ -139,6 +139,8 @@ class Store:
         with self._transaction():
             if body is not None:
                 self._db.execute("INSERT OR IGNORE INTO said VALUES (?, ?, ?)", (round, call, body))
+            sums = [(o.neighbour, o.call) for o in letters if o.letter.kind is Kind.SUM]  # in the place of all before
+            self._db.executemany("DELETE FROM outbox WHERE neighbour = ? AND call = ?", sums)
             self._db.executemany(
                 "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [(o.neighbour, o.call, o.letter.sequence, int(o.letter.kind), o.letter.round, o.letter.things,
@@ -199,7 +201,8 @@ class Store:
             meta = {"round": str(done.round), "checkpoint": json.dumps(done.meta)}
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
             self._db.executemany(
-                "INSERT OR REPLACE INTO taken VALUES (?, ?, ?)", [(*stream, n) for stream, n in done.taken.items()]
+                "INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?)",
+                [(*stream, *standing) for stream, standing in done.taken.items()],
             )
             self._db.executemany(
                 "DELETE FROM outbox WHERE neighbour = ? AND call = ? AND sequence <= ?",
@@ -216,7 +219,7 @@ class Store:
         gone = [key for key in old if key not in done.pending]
         self._db.executemany("DELETE FROM said WHERE round = ? AND call = ?", gone)
 
-    def load(self) -> tuple[int, dict[str, Tensor], dict[str, Any], dict[Stream, int]] | None:
+    def load(self) -> tuple[int, dict[str, Tensor], dict[str, Any], dict[Stream, tuple[int, bytes]]] | None:
         """The last committed round, its tensors, what was noted with them, and how far each stream is in them."""
         from safetensors.torch import load
 
@@ -225,13 +228,13 @@ class Store:
             if done is None:
                 return None
             pieces = self._db.execute("SELECT crc, data FROM rows ORDER BY piece").fetchall()
-            taken = self._db.execute("SELECT neighbour, call, sequence FROM taken").fetchall()
+            taken = self._db.execute("SELECT neighbour, call, sequence, chain FROM taken").fetchall()
         if any(zlib.crc32(data) != crc for crc, data in pieces):
             raise DamagedCheckpoint(f"The checkpoint in {self.path} is not what was written; restore it from a copy, "
                                     "or move it away and join anew.")  # fmt: skip
         meta = json.loads(self.meta("checkpoint") or "{}")
         tensors = load(b"".join(data for _, data in pieces))
-        return int(done), tensors, meta, {(who, call): number for who, call, number in taken}
+        return int(done), tensors, meta, {(who, call): (number, chain) for who, call, number, chain in taken}
 
     @contextmanager
     def _transaction(self, last: bool = False) -> Generator[None]:

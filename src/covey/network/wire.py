@@ -13,7 +13,8 @@
     52   4   zero
 
 Bodies: SNAPSHOT, SAID and SUM are what one row says (`codec.py`); VERDICT is one byte, 0 or 1; HELLO and ACK are below;
-BEHIND, DONE and SEEN have none. There is one way to write a frame: what packs to other bytes than came is refused.
+BEHIND, DONE,
+SEEN and LOST have none. There is one way to write a frame: what packs to other bytes than came is refused.
 
     HELLO   life u64, answering u64, then per stream: call u16, given u64, got u64, kept u64, chain 16 bytes
     ACK     per stream: call u16, given u64, got u64, kept u64; its round is the one that its sender is in
@@ -53,10 +54,12 @@ class Kind(IntEnum):
     VERDICT = 6  # reliable: whether the other end of an edge used the snapshot of this round
     SUM = 7  # reliable: the whole running sum of a stream, in the place of all that went before
     DONE = 8  # "I have played my last round, and take nothing more"
+    LOST = 10  # "you had kept up to this number and have gone back to an older state; that is lost"
     SEEN = 9  # "your snapshot of this round and call is here"
 
 
 RELIABLE = (Kind.SAID, Kind.VERDICT, Kind.SUM)
+NUMBERED = (*RELIABLE, Kind.LOST)
 SPEAKING = (Kind.SNAPSHOT, Kind.SAID, Kind.SUM)
 
 
@@ -73,8 +76,8 @@ class Frame:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one end stands with the streams of one call: as their sender `given` (the last number given out) and
-    `chain` (digest of all that was said up to there); as their receiver `got` and `kept`."""
+    """Where one end stands with the streams of one call: as their sender `given`, the last number given out; as their
+    receiver `got`, `kept`, and `chain`, the digest of all that is kept (of changes; zero for other streams)."""
 
     call: int
     given: int = 0
@@ -121,12 +124,12 @@ def parse(blob: bytes | memoryview, run: bytes) -> Frame:
 
 
 def _require_sense(frame: Frame) -> None:
-    reliable, speaking = frame.kind in RELIABLE, frame.kind in SPEAKING
-    if reliable != (frame.sequence > 0) or speaking != (frame.things > 0) or not -1 <= frame.round < _LAST_ROUND:
+    numbered, speaking = frame.kind in NUMBERED, frame.kind in SPEAKING
+    if numbered != (frame.sequence > 0) or speaking != (frame.things > 0) or not -1 <= frame.round < _LAST_ROUND:
         raise Refused(f"A {frame.kind.name} of round {frame.round} with sequence {frame.sequence} makes no sense.")
     if frame.kind is Kind.VERDICT and bytes(frame.body) not in (b"\0", b"\1"):
         raise Refused("A verdict is one byte, 0 or 1.")
-    if frame.kind in (Kind.BEHIND, Kind.DONE, Kind.SEEN) and len(frame.body):
+    if frame.kind in (Kind.BEHIND, Kind.DONE, Kind.SEEN, Kind.LOST) and len(frame.body):
         raise Refused(f"A {frame.kind.name} has no body.")
 
 
