@@ -47,8 +47,17 @@ def test_push_sum_keeps_its_mass_whatever_the_wires_do(overlap: bool, tmp_path: 
         time.sleep(0.02 if overlap else 0.0)
 
     for rounds, faults in ((15, FAULTS), (75, Faults())):
-        runs = play(method, still, graph, rounds, tmp_path, Wires(faults), steadfast=0.05, evaluate_every=rounds,
-                    on_round=slowly)
+        runs = play(
+            method,
+            still,
+            graph,
+            rounds,
+            tmp_path,
+            Wires(faults),
+            steadfast=0.05,
+            evaluate_every=rounds,
+            on_round=slowly,
+        )
         x, mass = audit.pushed(tmp_path, graph)
         assert abs(mass - PEERS) < 1e-12
         assert close(x, START.sum(0))

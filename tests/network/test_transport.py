@@ -186,11 +186,13 @@ def test_certificates_rotate_without_stopping(tmp_path: Path) -> None:
     with Site(made, "a", {"b": None}) as a, Site(made, "b", {"a": a.address}, listen=None) as b:
         b.wait_up("a")
         serial = _serial(a.address, made, "b")
+        assert a.transport._fetch() is None  # nothing new: gRPC keeps what it has
         made.admit("a", days=300)
         made.admit("b", days=300)
         a.say("b", b"still up")
         b.wait_frames(1)
         assert _serial(a.address, made, "b") != serial
+        assert a.transport._fetch() is None
         over_grpc._loop().call_soon_threadsafe(a.transport._live["b"].end, "test")
         b.wait(lambda: b.events == [("up", "a"), ("down", "a"), ("up", "a")])
         assert all(text is None for _, text in a.reports + b.reports)

@@ -84,6 +84,7 @@ class GrpcTransport:
         self._up: Up
         self._down: Down
         self._server: grpc.aio.Server | None = None
+        self._served: tuple[bytes, bytes, bytes] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------------------------- what the protocol calls
@@ -140,8 +141,10 @@ class GrpcTransport:
             if self._identity is None:
                 self.port = server.add_insecure_port(self._listen)
             else:
-                first, fetch = certificates(self._identity()), self._fetch
-                credentials = grpc.dynamic_ssl_server_credentials(first, cast(Any, fetch), True)
+                first = self._identity()
+                self._served = first.pem()
+                fetch = cast(Any, self._fetch)
+                credentials = grpc.dynamic_ssl_server_credentials(certificates(first), fetch, True)
                 self.port = server.add_secure_port(self._listen, credentials)
         except RuntimeError:
             self.port = 0
@@ -151,13 +154,19 @@ class GrpcTransport:
         return server
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """The certificates for one more handshake; None keeps the last good ones."""
+        """New certificates for the handshake that begins; None where those served so far are still on the disk, or
+        where there are none that can be served. Only what is new may be returned: gRPC replaces what it has without
+        regard to other handshakes that begin at that moment, and has crashed when it did so every time."""
         assert self._identity is not None
         try:
-            return certificates(self._identity())
+            identity = self._identity()
         except CoveyError as problem:
             self._report(self._name, str(problem))
             return None
+        if identity.pem() == self._served:
+            return None
+        self._served = identity.pem()
+        return certificates(identity)
 
     async def _answer(self, _: Any, context: Any) -> None:
         """One incoming stream, from its greeting to its end."""
