@@ -23,7 +23,8 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from covey.network import authority, identity
-from covey.network.over_grpc import GrpcTransport, Neighbour
+from covey.network.admission import Neighbour
+from covey.network.over_grpc import GrpcTransport
 from covey.network.transport import Part
 
 NAMES = ("middle", "left", "right")

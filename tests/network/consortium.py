@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from covey.network import authority
+from covey.network.admission import Neighbour
 from covey.network.identity import Identity, create, load
-from covey.network.over_grpc import GrpcTransport, Neighbour
+from covey.network.over_grpc import GrpcTransport
 from covey.network.transport import Part
 
 

@@ -164,7 +164,8 @@ def test_a_covey_of_processes_learns_what_the_simulator_learns(tmp_path: Path) -
             assert scores[point]["loss"] == [simulated.scores[point].values["loss"][k]]
 
 
-def test_ctrl_c_stops_all_and_leaves_nothing_running(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
+def test_ctrl_c_stops_all_and_leaves_nothing_running(how: signal.Signals, tmp_path: Path) -> None:
     home = tmp_path / "covey"
     process = up(home, "--peers", 2, "--rounds", 100_000)
     files = [home / name / "run" / "metrics.jsonl" for name in ("north", "east")]
@@ -172,7 +173,7 @@ def test_ctrl_c_stops_all_and_leaves_nothing_running(tmp_path: Path) -> None:
     while not all(file.exists() for file in files):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     said, _ = process.communicate(timeout=60)
     assert (
         process.returncode == 130 and "stopped; each goes on with: covey peer run" in said and "Traceback" not in said

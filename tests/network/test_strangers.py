@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from covey.errors import BadInput
 from covey.network import hello, identity
+from covey.network.admission import Neighbour
 from covey.network.hello import Answer, Hello
-from covey.network.over_grpc import GrpcTransport, Neighbour
+from covey.network.over_grpc import GrpcTransport
 from network.consortium import Consortium, Site, free_port
 
 OTHER = "sha256:" + "0" * 64
@@ -35,7 +36,7 @@ def stays_out(a: Site, b: Site, words: str, where: Site) -> None:
 
 def test_a_stranger_with_a_good_certificate(made: Consortium) -> None:
     with Site(made, "a", {"b": None}) as a, Site(made, "c", {"a": a.address}, None) as c:
-        stays_out(a, c, "c was turned away: it is no neighbour of a", a)
+        stays_out(a, c, "a turned c away: it is no neighbour of a", a)
         c.wait_report("a turned c away")
 
 
@@ -99,7 +100,7 @@ def test_a_revoked_key_is_turned_away_at_once_and_cut_off_later(
         b.wait_up("a")
         revoked.add(made.prints["b"])
         a.wait_down("b")
-        a.wait_report("b was turned away: its key has been revoked")
+        a.wait_report("a turned b away: its key has been revoked")
         b.wait_report("its key has been revoked")
 
 
@@ -156,7 +157,7 @@ def test_without_tls_only_this_machine(made: Consortium) -> None:
 
 def test_without_tls_an_address_of_another_is_noticed_all_the_same(made: Consortium) -> None:
     with Site(None, "c", {"b": None}) as c, Site(None, "b", {"a": c.address}, None) as b:
-        stays_out(c, b, "b was turned away: it looks for a, and this is c", c)
+        stays_out(c, b, "c turned b away: it looks for a, and this is c", c)
 
 
 def test_plain_text_and_tls_do_not_meet(made: Consortium) -> None:

@@ -70,6 +70,22 @@ def test_a_stream_dialled_by_the_second_gives_way_to_one_of_the_first(made: Cons
             b.wait_frames(1)
 
 
+def test_a_stream_that_comes_late_does_not_replace_the_preferred_one(made: Consortium) -> None:
+    """b has dialled, and before the answer is there, a stream that a dialled has come up."""
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(3600)
+
+    with Site(made, "b", {"a": None}) as b, Site(made, "a", {"b": b.address}, None) as a:
+        b.wait_up("a")
+        talk = b.transport._talk("a", "b", never, never)
+        assert asyncio.run_coroutine_threadsafe(talk, over_grpc._loop()).result(5) is False
+        assert b.events == [("up", "a")]
+        a.wait_up("b")
+        assert a.say("b", b"x")
+        b.wait_frames(1)
+
+
 def test_order_and_sizes(made: Consortium) -> None:
     """Frames of every size around a piece's arrive whole and in order, in parts or not."""
     sizes = [1, 7, 8, 9, PIECE - 8, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE - 1, 5]
@@ -170,11 +186,13 @@ def test_certificates_rotate_without_stopping(tmp_path: Path) -> None:
     with Site(made, "a", {"b": None}) as a, Site(made, "b", {"a": a.address}, listen=None) as b:
         b.wait_up("a")
         serial = _serial(a.address, made, "b")
+        assert a.transport._fetch() is None  # nothing new: gRPC keeps what it has
         made.admit("a", days=300)
         made.admit("b", days=300)
         a.say("b", b"still up")
         b.wait_frames(1)
         assert _serial(a.address, made, "b") != serial
+        assert a.transport._fetch() is None
         over_grpc._loop().call_soon_threadsafe(a.transport._live["b"].end, "test")
         b.wait(lambda: b.events == [("up", "a"), ("down", "a"), ("up", "a")])
         assert all(text is None for _, text in a.reports + b.reports)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from network.consortium import Consortium, Site, free_port
-from network.echo import LARGEST, start
+from network.echo import LARGEST, start, storm
 
 
 @pytest.mark.parametrize("dials", ["the killed one", "the survivor", "both"])
@@ -27,3 +27,13 @@ def test_killed_and_back(tmp_path: Path, dials: str) -> None:
                 process.join()
             a.wait_down("b")
         assert not a.say("b", b"gone")
+
+
+@pytest.mark.soak
+def test_many_handshakes_at_once_crash_nothing(tmp_path: Path) -> None:
+    """Two dozen peers dial one, again and again, while certificates are read for every handshake. In a process of its
+    own, because what this looks for is gRPC falling over."""
+    made = Consortium.of(tmp_path, "a", *(f"b{k}" for k in range(24)))
+    process, connections = storm(made, 20.0)
+    process.join(120)
+    assert process.exitcode == 0 and connections.value > 200

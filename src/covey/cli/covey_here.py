@@ -95,6 +95,8 @@ def up(asked: Up, console: Console) -> int:
     home = _new_folder(asked.out)
     files = write(asked, home)
     _say(console, f"{asked.peers} peers in {home}, each with its key, its data and its peer.toml; Ctrl-C stops all.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends this process means all of them
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
     processes = [_Process(file) for file in files]
     try:
         _watch(processes, asked.rounds, console)

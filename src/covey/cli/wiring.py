@@ -6,9 +6,10 @@ from pathlib import Path
 
 from covey.cli.site import Site
 from covey.network import identity
+from covey.network.admission import Neighbour
 from covey.network.connection import Leaving
 from covey.network.hello import Purpose
-from covey.network.over_grpc import GrpcTransport, Neighbour, Report
+from covey.network.over_grpc import GrpcTransport, Report
 from covey.network.settings import IdentityTable, Settings
 
 

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from covey.network.over_grpc import GrpcTransport, Neighbour, Report
+from covey.network.admission import Neighbour
+from covey.network.over_grpc import GrpcTransport, Report
 
 Found = dict[str, str | None]  # neighbour -> what is wrong, or None where all is well
 

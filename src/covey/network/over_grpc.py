@@ -13,7 +13,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -23,7 +22,7 @@ import grpc.aio
 from covey.errors import BadInput, CoveyError
 from covey.network import identity as own
 from covey.network.accord import Accord, differences
-from covey.network.addresses import is_loopback
+from covey.network.admission import CONNECTED, Admission, Neighbour, Refused, require_loopback
 from covey.network.channels import cause_of, certificates, channel_to, server_options
 from covey.network.connection import Backoff, Connection, Leaving, Read, Write
 from covey.network.hello import Answer, Hello, Purpose
@@ -43,19 +42,6 @@ Deliver = Callable[[str, Part], None]
 Up = Callable[[str], None]
 Down = Callable[[str, str], None]
 Report = Callable[[str, str | None], None]  # of this neighbour: what is wrong, or None when it greeted and agreed
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """Whom this peer talks to; without an address the neighbour dials."""
-
-    name: str
-    fingerprint: str
-    address: str | None = None
-
-
-class Refused(CoveyError):
-    """One of the two ends will not talk to the other, for the reason given."""
 
 
 class GrpcTransport:
@@ -84,12 +70,13 @@ class GrpcTransport:
         revoked: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         if identity is None:
-            _require_loopback([listen, *(one.address for one in neighbours)])
+            require_loopback([listen, *(one.address for one in neighbours)])
         self.port: int | None = None
         self._name, self._listen, self._accord, self._largest = name, listen, accord, largest
         self._far = {one.name: one for one in neighbours}
         self._purpose: Purpose = purpose
-        self._identity, self._leaving, self._revoked = identity, leaving, revoked
+        self._identity, self._leaving = identity, leaving
+        self._rules = Admission(name, self._far, identity is not None, revoked)
         self._report: Report = report or (lambda name, sentence: None)
         self._live: dict[str, Connection] = {}
         self._random = random.Random()
@@ -97,6 +84,7 @@ class GrpcTransport:
         self._up: Up
         self._down: Down
         self._server: grpc.aio.Server | None = None
+        self._served: tuple[bytes, bytes, bytes] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------------------------- what the protocol calls
@@ -137,7 +125,7 @@ class GrpcTransport:
     async def _watch_revoked(self) -> None:
         while True:
             await asyncio.sleep(_REVOKED_SECONDS)
-            revoked = self._revoked()
+            revoked = self._rules.revoked()
             for name, connection in list(self._live.items()):
                 if self._far[name].fingerprint in revoked:
                     connection.end(f"the key of {name} has been revoked")
@@ -153,8 +141,10 @@ class GrpcTransport:
             if self._identity is None:
                 self.port = server.add_insecure_port(self._listen)
             else:
-                first, fetch = certificates(self._identity()), self._fetch
-                credentials = grpc.dynamic_ssl_server_credentials(first, cast(Any, fetch), True)
+                first = self._identity()
+                self._served = first.pem()
+                fetch = cast(Any, self._fetch)
+                credentials = grpc.dynamic_ssl_server_credentials(certificates(first), fetch, True)
                 self.port = server.add_secure_port(self._listen, credentials)
         except RuntimeError:
             self.port = 0
@@ -164,68 +154,62 @@ class GrpcTransport:
         return server
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """The certificates for one more handshake; None keeps the last good ones."""
+        """New certificates for the handshake that begins; None where those served so far are still on the disk, or
+        where there are none that can be served. Only what is new may be returned: gRPC replaces what it has without
+        regard to other handshakes that begin at that moment, and has crashed when it did so every time."""
         assert self._identity is not None
         try:
-            return certificates(self._identity())
+            identity = self._identity()
         except CoveyError as problem:
             self._report(self._name, str(problem))
             return None
+        if identity.pem() == self._served:
+            return None
+        self._served = identity.pem()
+        return certificates(identity)
 
     async def _answer(self, _: Any, context: Any) -> None:
         """One incoming stream, from its greeting to its end."""
+        read = _reader(context)
         try:
-            message = await asyncio.wait_for(_reader(context)(), _GREETING_SECONDS)
-            hello, dialler = self._admitted(message or b"", context)
+            message = await asyncio.wait_for(read(), _GREETING_SECONDS) or b""
+            hello = Hello.decode(message)
+            names, key = self._shown(context)
+            self._admit(hello, names, key)
+            answer = Answer(self._name, self._purpose, self._accord)
+            if self._identity is not None:
+                identity = self._identity()
+                answer = answer.signed(message, key, identity.public, identity.sign)
         except (CoveyError, TimeoutError) as problem:
             await context.write(Answer("", "run", {}, refused=str(problem) or "no greeting came").encode())
             return
-        answer = Answer(self._name, self._purpose, self._accord)
-        if self._identity is not None:
-            identity = self._identity()
-            answer = answer.signed(message or b"", dialler, identity.public, identity.sign)
         await context.write(answer.encode())
         if self._agreed(hello.name, hello.accord, hello.purpose):
-            await self._talk(hello.name, hello.name, _reader(context), context.write)
+            await self._talk(hello.name, hello.name, read, context.write)
 
-    def _admitted(self, message: bytes, context: Any) -> tuple[Hello, str]:
-        """The hello, and the fingerprint of the key that TLS showed, if it is a neighbour who says it."""
-        hello = Hello.decode(message)
-        far = self._far.get(hello.name)
-        dialler = ""
-        if self._identity is not None:
-            certificate = next(iter(context.auth_context().get("x509_pem_cert", ())), b"")
-            names, dialler = own.of_certificate(certificate)
-            if hello.name not in names:
-                raise self._refusal(hello.name, f"somebody with the certificate of {', '.join(names)} says to be it")
-        if far is None:
-            raise self._refusal(hello.name, f"it is no neighbour of {self._name}")
-        if hello.to != self._name:
-            raise self._refusal(hello.name, f"it looks for {hello.to}, and this is {self._name}")
-        if self._identity is not None and dialler != far.fingerprint:
-            raise self._refusal(hello.name, f"its key is {dialler}, not the {far.fingerprint} that is known here")
-        if dialler in self._revoked():
-            raise self._refusal(hello.name, "its key has been revoked")
+    def _shown(self, context: Any) -> tuple[Sequence[str], str]:
+        """The names and the key of the dialler, as TLS verified them."""
+        if self._identity is None:
+            return (), ""
+        return own.of_certificate(next(iter(context.auth_context().get("x509_pem_cert", ())), b""))
+
+    def _admit(self, hello: Hello, names: Sequence[str], key: str) -> None:
+        try:
+            self._rules.admit(hello, names, key)
+        except Refused as problem:
+            self._report(hello.name, str(problem))
+            raise
         live = self._live.get(hello.name)
-        if (
-            hello.purpose == "run"
-            and live is not None
-            and live.preferred
-            and not self._preferred(hello.name, hello.name)
-        ):
-            raise Refused("connected already")
-        return hello, dialler
-
-    def _refusal(self, name: str, why: str) -> Refused:
-        self._report(name, f"{name} was turned away: {why}.")
-        return Refused(f"{self._name} turned {name} away: {why}.")
+        settled = live is not None and live.preferred and not self._rules.preferred(hello.name, hello.name)
+        if settled and hello.purpose == "run":
+            raise Refused(CONNECTED)
 
     # -------------------------------------------------------------------------------------------- the dialling end
 
     async def _keep_dialling(self, far: Neighbour) -> None:
         """Until this peer stops: while there is no stream with this neighbour, try for one."""
         backoff = Backoff(_FIRST_SECONDS, _MOST_SECONDS, self._random.random)
-        if not self._preferred(far.name, self._name):
+        if not self._rules.preferred(far.name, self._name):
             await asyncio.sleep(_YIELD_SECONDS)
         while True:
             if far.name not in self._live:
@@ -247,8 +231,7 @@ class GrpcTransport:
     async def _dial(self, far: Neighbour) -> bool:
         """Greet, and talk until the stream ends; whether there was any talk."""
         assert far.address is not None
-        if far.fingerprint in self._revoked():
-            raise Refused(f"The key of {far.name} has been revoked.")
+        self._rules.dial(far)
         identity = None if self._identity is None else self._identity()
         channel = channel_to(far.address, far.name, identity)
         try:
@@ -269,26 +252,14 @@ class GrpcTransport:
         if message is None:
             raise Refused(f"{far.name} at {far.address} closed the connection without an answer.")
         answer = Answer.decode(message)
-        if answer.refused == "connected already":
+        if answer.refused == CONNECTED:
             return False
-        if answer.refused:
-            raise Refused(answer.refused)
-        if answer.name != far.name:
-            raise Refused(f"At {far.address} is {answer.name}, not {far.name}.")
-        if identity is not None and not answer.proves(
-            hello, identity.fingerprint, far.fingerprint, own.fingerprint, own.verify
-        ):
-            shown = own.fingerprint(answer.public)
-            raise Refused(f"{far.name} at {far.address} shows the key {shown}, not the {far.fingerprint} known here.")
+        self._rules.accept(answer, hello, far, identity)
         if not self._agreed(far.name, answer.accord, answer.purpose):
             return False
         return await self._talk(far.name, self._name, read, call.write)
 
     # ------------------------------------------------------------------------------------------------- both ends
-
-    def _preferred(self, name: str, dialler: str) -> bool:
-        """Whether a stream with `name`, dialled by `dialler`, is the one that stays where both ends dial."""
-        return dialler == min(name, self._name)
 
     def _agreed(self, name: str, theirs: Accord, purpose: Purpose) -> bool:
         """Whether frames may be exchanged: settings are alike, and neither end is only checking."""
@@ -297,7 +268,7 @@ class GrpcTransport:
 
     async def _talk(self, name: str, dialler: str, read: Read, write: Write) -> bool:
         """Carry frames until the stream ends; False where another stream with this neighbour is preferred."""
-        connection = Connection(name, self._preferred(name, dialler), read, write, self._largest)
+        connection = Connection(name, self._rules.preferred(name, dialler), read, write, self._largest)
         earlier = self._live.get(name)
         if earlier is not None:
             if earlier.preferred and not connection.preferred:
@@ -353,9 +324,3 @@ def _reader(stream: Any) -> Read:
         return None if message is _EOF else message
 
     return read
-
-
-def _require_loopback(addresses: Sequence[str | None]) -> None:
-    for one in addresses:
-        if one is not None and not is_loopback(one):
-            raise BadInput(f"Without TLS only addresses of this machine are served, such as 127.0.0.1:7001, not {one}.")
