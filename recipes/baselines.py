@@ -43,7 +43,7 @@ class Setting:
     title: str
     run: Run  # everything but the method, its graph, the rate and the seed
     paper: Mapping[str, str]  # method -> what a paper printed
-    beside: str  # the heading of that column
+    beside: str = ""  # the heading of that column
 
 
 def own_run(setting: Setting, name: str, lr: float, seed: int) -> Run:
@@ -169,8 +169,9 @@ def page(setting: Setting, seeds: Sequence[int], table: Sequence[Sequence[str]],
         )
     head = ["method", "graph", "rate", "after exchange", "after training", "worst tenth", "other models",
             "MB a round", setting.beside]  # fmt: skip
-    lines = [f"## {setting.title}", "", about, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(cells)} |" for cells in table]
+    width = len(head) if setting.paper else len(head) - 1
+    lines = [f"## {setting.title}", "", about, "", f"| {' | '.join(head[:width])} |", f"|{'---|' * width}"]
+    lines += [f"| {' | '.join(cells[:width])} |" for cells in table]
     if left:
         lines += ["", f"Not run yet: {', '.join(left)}."]
     return "\n".join(lines) + "\n"
@@ -186,7 +187,9 @@ Nothing is the best over rounds. The **rate** of each method was chosen among {{
 else was chosen. Gossip runs on a ring, push-sum on `{DIRECTED}`, Epidemic on `{EPIDEMIC}`, a server asks everybody;
 methods that compress say `{COMPRESSED}`. D² and EXTRA, which are defined for one step a round, take one, in {ONE_STEP}
 times the rounds. Centralised passes over all peers' data in a round, so it takes as many steps as all peers together,
-one after another. Heads trains heads alone, on the body as it starts.
+one after another. Heads trains heads alone, on the body as it starts. Some are one method in this setting and have one
+row each all the same: DPSGD and DFedAvg, SGP and OSGP (without overlap), CHOCO and SPARQ (without a trigger). A rate at
+the edge of those that were tried may not be the method's best.
 """
 
 
