@@ -43,7 +43,7 @@ class Setting:
     title: str
     run: Run  # everything but the method, its graph, the rate and the seed
     paper: Mapping[str, str]  # method -> what a paper printed
-    beside: str  # the heading of that column
+    beside: str = ""  # the heading of that column
 
 
 def own_run(setting: Setting, name: str, lr: float, seed: int) -> Run:
@@ -63,8 +63,12 @@ def own_run(setting: Setting, name: str, lr: float, seed: int) -> Run:
     return replace(run, graph=graph.get(needs, "ring"))
 
 
-def result(folder: Path, run: Run, device: str) -> dict[str, Any]:
-    """The summary of a run, from its file or by running it. That it diverged is a result, too."""
+class NotThereError(Exception):
+    """A result that is wanted from its file, and is not there."""
+
+
+def result(folder: Path, run: Run, device: str | None) -> dict[str, Any]:
+    """The summary of a run, from its file or by running it (device None: never). That it diverged is a result, too."""
     plain = Run(algorithm=run.algorithm).kept()  # settings that came later leave earlier results as they are
     asked = {name: value for name, value in run.kept().items() if name == "algorithm" or value != plain[name]}
     asked = {name: value for name, value in asked.items() if name not in ("device", "threads")}
@@ -72,6 +76,8 @@ def result(folder: Path, run: Run, device: str) -> dict[str, Any]:
     path = folder / f"{run.algorithm}-{run.lr}-seed-{run.seed}-{digest}.json"
     if path.exists():
         return json.loads(path.read_text())
+    if device is None:
+        raise NotThereError(path)
     begin = time.perf_counter()
     try:
         [job] = jobs_of(replace(run, device=device))
@@ -92,7 +98,7 @@ def setting_of(run: Run) -> str:
     return f"{run.data} {run.partition or ''}".strip()
 
 
-def chosen_rate(setting: Setting, name: str, folder: Path, device: str) -> float:
+def chosen_rate(setting: Setting, name: str, folder: Path, device: str | None) -> float:
     """The rate with the best accuracy on held-out training samples (the smaller one where two are equal)."""
     scores: dict[float, float] = {}
     for lr in RATES:
@@ -104,29 +110,40 @@ def chosen_rate(setting: Setting, name: str, folder: Path, device: str) -> float
     return max(scores, key=lambda lr: scores[lr])
 
 
-def rows(setting: Setting, names: Sequence[str], seeds: Sequence[int], root: Path, device: str) -> list[list[str]]:
-    folder = root / setting.name
+def rows(
+    setting: Setting, names: Sequence[str], seeds: Sequence[int], root: Path, device: str | None
+) -> tuple[list[list[str]], list[str]]:
+    """The table, and the methods whose results are not there."""
+    folder, left = root / setting.name, []
     table: list[tuple[float, list[str]]] = []
     for name in names:
-        lr = chosen_rate(setting, name, folder, device)
-        found = [result(folder, own_run(setting, name, lr, seed), device) for seed in seeds]
-        title = methods.find(name).__name__
-        refused = next((one["refused"] for one in found if "refused" in one), None)
-        if refused is not None:
-            table.append((-1.0, [title, "–", f"{lr:g}", refused, "", "", "", "", setting.paper.get(title, "")]))
-            continue
-        summaries = [one["summary"] for one in found]
+        try:
+            lr = chosen_rate(setting, name, folder, device)
+            found = [result(folder, own_run(setting, name, lr, seed), device) for seed in seeds]
+        except NotThereError:
+            left.append(methods.find(name).__name__)
+        else:
+            table.append(row(methods.find(name).__name__, lr, found, setting))
+    return [cells for _, cells in sorted(table, key=lambda one: -one[0])], left
 
-        def score(point: str, what: str = "last", of: Sequence[Mapping[str, Any]] = summaries) -> str:
-            return spread([one["accuracy"][point][what] for one in of if point in one["accuracy"]])
 
-        own = [point for point in summaries[0]["accuracy"] if point not in ("mixed", "trained", "average")]
-        others = ", ".join(f"{point} {score(point)}" for point in own)
-        sent = statistics.fmean(one["bits"]["formula"]["links"] / one["rounds"] / 8e6 for one in summaries)
-        cells = [title, summaries[0]["graph"], f"{lr:g}", score("mixed"), score("trained"),
-                 score("mixed", "worst_decile"), others, f"{sent:.2g}", setting.paper.get(title, "")]  # fmt: skip
-        table.append((statistics.fmean(one["accuracy"]["trained"]["last"] for one in summaries), cells))
-    return [cells for _, cells in sorted(table, key=lambda row: -row[0])]
+def row(title: str, lr: float, found: Sequence[Mapping[str, Any]], setting: Setting) -> tuple[float, list[str]]:
+    """What the table is sorted by, and a line of it."""
+    printed = setting.paper.get(title, "")
+    refused = next((one["refused"] for one in found if "refused" in one), None)
+    if refused is not None:
+        return -1.0, [title, "–", f"{lr:g}", refused, "", "", "", "", printed]
+    summaries = [one["summary"] for one in found]
+
+    def score(point: str, what: str = "last") -> str:
+        return spread([one["accuracy"][point][what] for one in summaries if point in one["accuracy"]])
+
+    own = [point for point in summaries[0]["accuracy"] if point not in ("mixed", "trained", "average")]
+    others = ", ".join(f"{point} {score(point)}" for point in own)
+    sent = statistics.fmean(one["bits"]["formula"]["links"] / one["rounds"] / 8e6 for one in summaries)
+    cells = [title, summaries[0]["graph"], f"{lr:g}", score("mixed"), score("trained"),
+             score("mixed", "worst_decile"), others, f"{sent:.2g}", printed]  # fmt: skip
+    return statistics.fmean(one["accuracy"]["trained"]["last"] for one in summaries), cells
 
 
 def spread(values: Sequence[float]) -> str:
@@ -136,7 +153,7 @@ def spread(values: Sequence[float]) -> str:
     return text if len(values) < 2 else f"{text} ± {100 * statistics.stdev(values):.1f}"
 
 
-def page(setting: Setting, seeds: Sequence[int], table: Sequence[Sequence[str]], root: Path) -> str:
+def page(setting: Setting, seeds: Sequence[int], table: Sequence[Sequence[str]], left: Sequence[str]) -> str:
     run, [job] = setting.run, jobs_of(replace(setting.run, algorithm="local", graph="isolated", seed=seeds[0]))
     data = job.task.describe()
     about = (
@@ -152,8 +169,11 @@ def page(setting: Setting, seeds: Sequence[int], table: Sequence[Sequence[str]],
         )
     head = ["method", "graph", "rate", "after exchange", "after training", "worst tenth", "other models",
             "MB a round", setting.beside]  # fmt: skip
-    lines = [f"## {setting.title}", "", about, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(cells)} |" for cells in table]
+    width = len(head) if setting.paper else len(head) - 1
+    lines = [f"## {setting.title}", "", about, "", f"| {' | '.join(head[:width])} |", f"|{'---|' * width}"]
+    lines += [f"| {' | '.join(cells[:width])} |" for cells in table]
+    if left:
+        lines += ["", f"Not run yet: {', '.join(left)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -167,7 +187,9 @@ Nothing is the best over rounds. The **rate** of each method was chosen among {{
 else was chosen. Gossip runs on a ring, push-sum on `{DIRECTED}`, Epidemic on `{EPIDEMIC}`, a server asks everybody;
 methods that compress say `{COMPRESSED}`. D² and EXTRA, which are defined for one step a round, take one, in {ONE_STEP}
 times the rounds. Centralised passes over all peers' data in a round, so it takes as many steps as all peers together,
-one after another. Heads trains heads alone, on the body as it starts.
+one after another. Heads trains heads alone, on the body as it starts. Some are one method in this setting and have one
+row each all the same: DPSGD and DFedAvg, SGP and OSGP (without overlap), CHOCO and SPARQ (without a trigger). A rate at
+the edge of those that were tried may not be the method's best.
 """
 
 
@@ -176,14 +198,15 @@ def main(settings: Sequence[Setting], words: str, command: str, out: Path, remar
     asked.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     asked.add_argument("--only", nargs="*", help="methods; by default all")
     asked.add_argument("--device", default="cpu")
+    asked.add_argument("--finished", action="store_true", help="write the page of what is there; run nothing")
     asked.add_argument("--runs", type=Path, default=Path("runs/baselines"))
     asked.add_argument("--out", type=Path, default=out)
     given = asked.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="Round")  # thin masses: the tables show what comes of them
     names = [name for name in sorted(methods.known()) if not given.only or name in given.only]
-    parts = [page(one, given.seeds, rows(one, names, given.seeds, given.runs, given.device), given.runs)
-             for one in settings]  # fmt: skip
+    device = None if given.finished else given.device
+    parts = [page(one, given.seeds, *rows(one, names, given.seeds, given.runs, device)) for one in settings]
     seeds = " ".join(map(str, given.seeds))
     text = "\n".join([f"# {words}", "", f"`{command} --seeds {seeds}`: torch {torch.__version__}, {given.device}.", "",
                       HOW.format(rates=", ".join(f"{r:g}" for r in RATES)), remarks, *parts])  # fmt: skip

@@ -23,7 +23,7 @@ POOLED = Run(**{**RUN.__dict__, "peers": 128, "partition": "dirichlet_classes:0.
 
 if __name__ == "__main__":
     main(
-        [Setting("hapt-30", "30 users as they are", RUN, {}, "paper"),
+        [Setting("hapt-30", "30 users as they are", RUN, {}),
          Setting("hapt-128", "Pooled, 128 peers by Dirichlet 0.1 over each class", POOLED, HARBOX,
                  "HARBox, as printed")],
         "All methods on HAPT", "python recipes/baselines_on_hapt.py", Path("docs/results/baselines_on_hapt.md"),

@@ -55,10 +55,15 @@ def test_peers_that_are_away(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_trace_of_who_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps([[1] * 6, [1, 0, 1, 1, 1, 1]]))
-    base = ("compare", "local", "fedavg", "dfedavg", *SMALL, "--rounds", 2, "--quiet")
+    base = ("compare", "local", "fedavg", "dfedavg", "centralised", *SMALL, "--rounds", 2, "--quiet")
     assert run(*base, "--absent", path, "--out", tmp_path / "a") == 0
     rows = json.loads((tmp_path / "a" / "comparison.json").read_text())
-    assert [row["graph"] for row in rows] == ["isolated:absent:trace", "server:1.0:absent:trace", "ring:absent:trace"]
+    assert [row["graph"] for row in rows] == [
+        "isolated:absent:trace",
+        "server:1.0:absent:trace",
+        "ring:absent:trace",
+        "centre",
+    ]
     bits = [row["bits"][0]["formula"]["links"] for row in rows]
     assert bits[1] * 20 == bits[2] * 22 and bits[0] == 0  # 12 + 10 messages to and from the server, 12 + 8 on the ring
     for text, words in (

@@ -83,7 +83,9 @@ def jobs_of(settings: Run | Compare) -> list[Job]:
             task = tasks[seed]
             algorithm.prepare(task)  # refuses a task that the method cannot learn
             name = _graph_name(settings, algorithm, len(task.train))
-            graph = _with_absences(graphs.parse(name, len(task.train)), settings.absent)
+            graph = graphs.parse(name, len(task.train))
+            if settings.absent is not None and algorithm.needs != "centre":  # a place, and no peer that comes and goes
+                graph = _with_absences(graph, settings.absent)
             bound = graph.bound(seed, task.train.counts)
             graphs.check(bound, algorithm.needs, type(algorithm).__name__, run.allow_unsound)
             own = replace(run, graph=name, seed=seed)
@@ -166,9 +168,7 @@ def _folder(target: Path | None, own: Run, several: bool, seeds: bool) -> Path |
     return target / (f"{own.algorithm}-seed-{own.seed}" if seeds else own.algorithm)
 
 
-def _with_absences(graph: Graph, text: str | None) -> Graph:
-    if text is None:
-        return graph
+def _with_absences(graph: Graph, text: str) -> Graph:
     if text.endswith(".json"):
         return graphs.absent(graph, trace("--absent", text))
     try:
