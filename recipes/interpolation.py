@@ -131,6 +131,14 @@ def page(bench: Bench, full: bool) -> Iterator[list[str]]:
     names = list(MODELS) if full else ["least squares, over", "least squares, under", "three-layer linear"]
     main = "CNN, over" if full else "least squares, over"
     linear = "least squares, over"
+    out = [f"## Topologies (figures 5 and 6): MNIST, {main}, T = 10, the same samples", ""]
+    rows = {name: bench.cells(bench.run(main, "mnist", graph), main) for name, graph in topologies().items()}
+    for name, graph in (
+        ("ring of 4", graphs.ring(4)),
+        ("random doubly stochastic of 5", graphs.random_doubly_stochastic(5)),
+    ):
+        rows[name] = bench.cells(bench.run(main, "mnist", graph), main)
+    yield out + table("graph", rows)
     out = ["## Over- and under-parameterised (figures 1 and 2): ring of 60, T = 10", ""]
     rows = {}
     for data in sets:
@@ -141,14 +149,6 @@ def page(bench: Bench, full: bool) -> Iterator[list[str]]:
             bench.run("small CNN", "mnist", graphs.ring(PEERS), rounds=36), "small CNN"
         )
     yield out + table("data, model", rows)
-    out = [f"## Topologies (figures 5 and 6): MNIST, {main}, T = 10, the same samples", ""]
-    rows = {name: bench.cells(bench.run(main, "mnist", graph), main) for name, graph in topologies().items()}
-    for name, graph in (
-        ("ring of 4", graphs.ring(4)),
-        ("random doubly stochastic of 5", graphs.random_doubly_stochastic(5)),
-    ):
-        rows[name] = bench.cells(bench.run(main, "mnist", graph), main)
-    yield out + table("graph", rows)
     out = ["## Local steps (figure 4): MNIST, ring of 60", ""]
     rows = {}
     for name in (linear, "CNN, over") if full else (linear,):

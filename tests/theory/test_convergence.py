@@ -61,6 +61,7 @@ def by_hand(b: Sequence[float], rounds: int, alphas: Sequence[float], beta: floa
             "M_heads": body**2 + ratio * sum(g * g for g in head) / n + consensus,
             "shared": (sum(s[1] for s in slopes) / n) ** 2,
             "heads": sum(s[0] ** 2 for s in slopes) / n,
+            "objective": sum(0.5 * (theta[i] * mean - b[i]) ** 2 for i in range(n)) / n,
         })  # fmt: skip
         found[-1]["gradient"] = math.sqrt(found[-1]["shared"] + found[-1]["heads"])
     return found
