@@ -19,6 +19,7 @@ from fewer_bits_than_squarm import SETTINGS
 from covey.report.svg import Curve
 
 Run = dict[str, Any]
+COUNTS = ("formula", "encoded")
 CLAIMS = {"vanilla": "1000", "CHOCO Sign": "120", "CHOCO TopK": "10–15"}
 NAMES = list(rivals("auto"))
 
@@ -67,10 +68,12 @@ def rivals_table(found: dict[str, list[Run]], what: str, target: float) -> list[
         "| claimed | spoke | error at the end |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    best = [bits(found.get("SQuARM", []), target, what, count) for count in ("formula", "encoded")]
     for name, runs in found.items():
-        here = [bits(runs, target, what, count) for count in ("formula", "encoded")]
-        saved = [times(mine, squarm) for mine, squarm in zip(here, best, strict=True)]
+        seeds = {run["seed"] for run in runs}
+        squarm = [run for run in found.get("SQuARM", []) if run["seed"] in seeds]
+        best = [bits(squarm, target, what, count) for count in COUNTS]
+        here = [bits(runs, target, what, count) for count in COUNTS]
+        saved = [times(mine, least) for mine, least in zip(here, best, strict=True)]
         claim = CLAIMS.get(name, "") if what == "error" else ""
         spoke = f"{100 * statistics.mean(run['spoke'] for run in runs):.0f} %"
         cells = [name, gamma(runs), str(len(runs)), rounds(runs, target, what), *map(short, here), *saved, claim, spoke]
@@ -87,7 +90,6 @@ def gamma(runs: Sequence[Run]) -> str:
     return f"auto, {min(ends):.2g}–{max(ends):.2g} at the end" if ends else "auto"
 
 
-COUNTS = ("formula", "encoded")
 MARKS = (
     ("error", TARGET, "error of the mean model"),
     ("own", OWN, "error of the peers' own models"),
