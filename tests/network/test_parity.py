@@ -48,8 +48,13 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+NAMED = ("dfedalt", "deprl", "dfedpgp", "dfedavgm", "squarm")
+BOTH = [pytest.param(case, torch.float64, id=case.name) for case in CASES] + [
+    pytest.param(case, torch.float32, id=f"{case.name}-float32") for case in CASES if case.name in NAMED
+]
+
+
+@pytest.mark.parametrize(("case", "dtype"), BOTH)
 def test_messages_and_matrices_give_the_same_bits(case: Case, dtype: torch.dtype, tmp_path: Path) -> None:
     runs = play(case.algorithm, lambda: task(dtype, SIZES), case.graph, ROUNDS, tmp_path, evaluate_every=ROUNDS)
     reference = simulated(case.algorithm, lambda: task(dtype, SIZES), case.graph, ROUNDS)

@@ -9,8 +9,8 @@ neighbours the one with the higher place decides:
                "used" arrives later it adds W_ij (x_j − x_i) of that round to a later one: Σx is then what it should be.
 
 What the verdict depends on, x_i, is on j's disk before the verdict leaves, so a replay of the round decides alike. To
-a neighbour that is gone, or has fallen far behind, nothing is posted, and the edge is not used. A verdict that never comes (j died for good, or
-skipped the round) is "not used": j's stream goes on with a later round, which says so.
+a neighbour that is gone, or has fallen far behind, nothing is posted, and the edge is not used. A verdict that never
+comes (j died for good, or skipped the round) is "not used": j's stream goes on with a later round, which says so.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class _Agreement:
             letters = [link.letter(name, call, Kind.SAID, len(self.messages)) for name in sorted(offered)]
             link.post.say(link.t, call, self.body, letters, link.leaving(call))
         self.used = {name: None for name in self.below if name not in offered}
+        for name in self.used:
+            link.post.go_without(name)
         for one in link.replay.heard(call):  # what this round had decided before it was cut short
             if one.letter.kind is Kind.SNAPSHOT:
                 self.used[one.neighbour] = link.decode(one.neighbour, one.letter.body, self.messages)
@@ -82,7 +84,14 @@ class _Agreement:
         for name in self.link.post.edges:
             if self.link.place[name] > self.link.me and name not in self.used:
                 self._listen(name)
+        over = [name for name in self.below | self.above if name not in self.used and self._over(name)]
+        self._decide({name: None for name in over if name in self.below})
+        self.used |= {name: None for name in over}
         return {name for name in self.below | self.above if name not in self.used}
+
+    def _over(self, name: str) -> bool:
+        """Whether a neighbour is in a later round already, and nothing of this one will come."""
+        return self.link.post.passed(name, self.call)
 
     # as the higher end
 

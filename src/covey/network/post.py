@@ -193,7 +193,7 @@ class Post:
                     self._in_time(name, now - begun)
                 untils = {name: self.deadlines[name].until(begun, self._fell[name]) for name in missing}
                 hoped = {name: until for name, until in untils.items()
-                         if not self.edges[name].done and (until is None or until > now)}  # fmt: skip
+                         if not self.edges[name].silent and (until is None or until > now)}  # fmt: skip
                 self.status.waiting_for = tuple(sorted(hoped))
                 self._require_open()
                 if not hoped:
@@ -310,6 +310,11 @@ class Post:
         """Whether a neighbour is in a later round already, so that no snapshot of this one will come."""
         with self.changed:
             return self.edges[name].passed(call, self._round)
+
+    def go_without(self, name: str) -> None:
+        """This round does not wait for a neighbour that cannot be reached."""
+        with self.changed:
+            self._without(name, self._clock())
 
     def take(self, name: str, call: int, sequence: int, chain: bytes) -> None:
         """Everything up to this number is used by the round that is under way."""

@@ -177,7 +177,9 @@ class Edge:
         self.out: dict[int, Outgoing] = {}
         self.into: dict[int, Incoming] = {}
         self.snapshots: dict[tuple[int, int], Frame] = {}  # (call, round) -> what it says
-        self.shown: dict[int, tuple[Frame, float | None]] = {}  # call -> my snapshot of this round; when sent, if unseen
+        self.shown: dict[
+            int, tuple[Frame, float | None]
+        ] = {}  # call -> my snapshot of this round; when sent, if unseen
         self.round = -1  # mine
         self.their_round = -1
         self.their_given: dict[int, int] = {}  # call -> the last number that it had given out before that round
@@ -325,6 +327,11 @@ class Edge:
 
     def incoming(self, call: int) -> Incoming:
         return self.into.setdefault(call, Incoming())
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has played its last round, and all that it had to say is here."""
+        return self.done and all(self.incoming(call).got >= given for call, given in self.their_given.items())
 
     def passed(self, call: int, round: int) -> bool:
         """Whether it is in a later round, and all that it had to say before is here."""
