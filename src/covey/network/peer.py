@@ -63,7 +63,7 @@ class Peer:
         on_round: Callable[[int, Entry | None], None] | None = None,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device)
-        require_numbers({"evaluate_every": evaluate_every}, None)
+        require_numbers({"evaluate_every": evaluate_every}, None, task)
         place, n = _place(me, roster, graph, task)
         ids = torch.tensor([place])
         task = task.select(ids) if len(task.train) > 1 else task
@@ -91,7 +91,7 @@ class Peer:
 
     def run(self, rounds: int) -> Run:
         """Play until so many rounds are done, all told; then stay until the neighbours have what they need of me."""
-        require_numbers({"rounds": rounds}, None)
+        require_numbers({"rounds": rounds}, None, self.peers.task)
         self.status.rounds = rounds
         try:
             t = self._begin()
