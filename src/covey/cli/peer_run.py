@@ -101,7 +101,7 @@ class _Teller:
         assert self._peer is not None
         far = self._peer.status.neighbours
         listed = [one.name for one in self._settings.neighbours]
-        absent = [f"{name} {far[name].presence}" for name in listed if far[name].presence != "alive"]
+        absent = [f"{name} {far[name].presence}" for name in listed if far[name].presence in ("late", "gone")]
         score = f"  {said(entry)}" if entry is not None else ""
         missing = f"  without {', '.join(absent)}" if absent else ""
         self.say(f"round {t}/{self._settings.run.rounds}{score}{missing}")
