@@ -250,7 +250,13 @@ class _Laid:
         ordered = plan.of_peers(order)
         found = [(order[block], ordered.of_peers(block), chunks) for block, chunks in blocks(ordered, chunk)]
         turns = None
-        if plan.whole and len(found) == len(found[0][2]) == 1 and len(order) > 1 and bool((order.diff() > 0).all()):
+        if (
+            plan.whole
+            and work is None
+            and len(found) == len(found[0][2]) == 1
+            and len(order) > 1
+            and bool((order.diff() > 0).all())
+        ):
             turns = list(Batches(found[0][1], order, order, task.train).of_chunk(found[0][2][0]))
         return _Laid(chosen, local, work, plan.steps, plan.steps.clamp(min=1), found, turns)
 
