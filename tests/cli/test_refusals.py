@@ -137,7 +137,7 @@ def test_configs_that_cannot_be_repeated(tmp_path: Path, capsys: pytest.CaptureF
 
 
 NO_COMMAND = {
-    "nothing": ([], "Expected one of {run, compare, adapt, demo, report, list}; see covey --help."),
+    "nothing": ([], "Expected one of {run, compare, adapt, demo, report, theory, list, peer}; see covey --help."),
     "no such command": (["rum"], "There is no command 'rum'; did you mean 'run'?"),
     "no method": (["run"], "ALGORITHM"),
     "no such option": (["run", "local", "--rouns", "3"], "perhaps you meant --rounds; see covey run --help."),

@@ -172,7 +172,7 @@ def test_theory_and_similarity(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert summary["theory"]["gradient_below"]["round"] == 1 and summary["seconds_to_target"]["mixed"] > 0
     assert (tmp_path / "run" / "similarity.npz").exists()
     assert [set(entry["theory"]) for entry in metrics(tmp_path / "run")] == [
-        {"M", "M_heads", "gradient", "shared", "heads"}
+        {"M", "M_heads", "gradient", "objective", "shared", "heads"}
     ] * 2
     # It goes on, and ends where a run ends at which nobody looked so closely.
     assert run("run", "--resume", tmp_path / "run", "--rounds", 3, "--quiet") == 0
