@@ -6,8 +6,6 @@ that a difference is named before it does harm. It holds settings, names and sha
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -36,13 +34,6 @@ def differences(mine: Accord, theirs: Accord, them: str) -> str | None:
     named = [f"{key} is {_short(mine.get(key))} here and {_short(theirs.get(key))} at {them}" for key in keys[:_SAID]]
     more = f" (and {len(keys) - _SAID} more)" if len(keys) > _SAID else ""
     return f"The settings differ: {'; '.join(named)}{more}; make them alike."
-
-
-def run_id(accord: Accord) -> bytes:
-    """16 bytes that only peers with equal accords share; how long a run lasts is not in it, so that it can be
-    prolonged."""
-    kept = {key: value for key, value in accord.items() if not key.startswith(_FREE) and key != "run.rounds"}
-    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def _short(value: str | None) -> str:
