@@ -86,7 +86,7 @@ class _Agreement:
                 self._listen(name)
         over = [name for name in self.below | self.above if name not in self.used and self._over(name)]
         self._decide({name: None for name in over if name in self.below})
-        self.used |= {name: None for name in over}
+        self.used |= dict.fromkeys(over)
         return {name for name in self.below | self.above if name not in self.used}
 
     def _over(self, name: str) -> bool:
