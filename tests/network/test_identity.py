@@ -42,7 +42,7 @@ def test_openssl_reads_what_was_written_and_agrees(tmp_path: Path) -> None:
     digest = subprocess.run(["openssl", "sha256", "-r"], input=public, capture_output=True, check=True).stdout
     assert made.prints["north"] == "sha256:" + digest.decode().split()[0]
     begins = openssl("x509", "-in", certificate, "-noout", "-startdate").decode().strip().removeprefix("notBefore=")
-    assert NOW.timestamp() - ssl.cert_time_to_seconds(begins) == pytest.approx(86400, abs=60)
+    assert datetime.now(UTC).timestamp() - ssl.cert_time_to_seconds(begins) == pytest.approx(86400, abs=60)
 
 
 def test_a_renewed_certificate_keeps_the_fingerprint(tmp_path: Path) -> None:
