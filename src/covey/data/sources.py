@@ -7,7 +7,7 @@ COVEY_DATA names · a download through the package `datasets`, where that is ins
     cifar10 cifar100        x_* uint8 [n, 32, 32, 3]; y_* 0 … 9 or 0 … 99 (the fine classes)
     tiny_imagenet           x_* uint8 [n, 64, 64, 3]; y_* 0 … classes - 1
     hapt                    x float32 [n, 128, 6]; y 1 … 12; user
-    harbox                  x float32 [n, 900] (100 samples × 9 axes); y 0 … 4; user
+    harbox                  x float32 [n, 900] (100 samples × 9 axes); y 0 … 4; user; or its own files (`harbox.py`)
     shakespeare             in shakespeare_roles.npz: text uint8 (all roles one after another), ends, role
     any path.npz            x_train, y_train, x_test, y_test[, user_train, user_test], or x, y[, user]
 
@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from covey.data import harbox
 from covey.data.federate import federate, from_hub, from_peers, stack
 from covey.data.samples import Federated, Transform
 from covey.data.synthetic import synthetic
@@ -160,6 +161,8 @@ def _find(name: str, source: Source, download: bool) -> Arrays:
         path = Path(folder).expanduser() / file
         if path.is_file():
             return read_file(path)
+        if name == "harbox" and (path.parent / harbox.FOLDER).is_dir():
+            return harbox.read_harbox(path.parent / harbox.FOLDER)
         looked = f"it is not at {path}"
     else:
         looked = "the environment variable COVEY_DATA names no folder to look in"
