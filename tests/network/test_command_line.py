@@ -20,13 +20,23 @@ from cli.helpers import refused, run
 from covey.cli import peer_tools
 from covey.cli.covey_here import write
 from covey.cli.peer import Check, Up
+from covey.cli.site import Site
+from covey.network.settings import Settings
 
 SMALL = {"model": "softmax", "samples": 10, "rounds": 3}
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> list[Path]:
-    """The files of three peers, in a ring."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files of three peers, in a ring. A process has one generator of torch's, so these threads, which stand for
+    processes, make their first models one after the other."""
+    one_at_a_time, site_of = threading.Lock(), peer_tools.site_of
+
+    def alone(settings: Settings, home: Path) -> Site:
+        with one_at_a_time:
+            return site_of(settings, home)
+
+    monkeypatch.setattr(peer_tools, "site_of", alone)
     return write(Up(peers=3, **SMALL), tmp_path / "covey")
 
 
