@@ -85,7 +85,7 @@ def test_a_check_alone(here: list[Path], capsys: pytest.CaptureFixture[str]) -> 
 
 WRONG = {
     "word": ("lr = 0.1", "lrr = 0.1", "There is no setting 'lrr' in [algorithm]; did you mean 'lr'?"),
-    "auto": ('"dfedalt"', '"dfedalt"\ncompress = "sign"', "DFedAlt has gamma='auto', by which all peers must change γ "),
+    "auto": ('"dfedalt"', '"dfedalt"\ncompress = "sign"', "DFedAlt has gamma='auto', by which all peers must"),
     "type": ("lr = 0.1", 'lr = "fast"', "lr = 'fast' in [algorithm] is not what `covey run --lr` takes."),
     "method": ('"dfedalt"', '"dfedal"', "There is no algorithm 'dfedal'; did you mean 'dfedalt'?"),
     "graph": ('"ring"', '"rng"', "There is no graph 'rng'; did you mean 'ring'?"),
