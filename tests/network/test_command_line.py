@@ -20,8 +20,14 @@ from cli.helpers import refused, run
 from covey.cli import peer_tools
 from covey.cli.covey_here import write
 from covey.cli.peer import Check, Up
+<<<<<<< HEAD
 from covey.cli.site import Site
 from covey.network.settings import Settings
+=======
+from covey.cli.site import site_of
+from covey.exchange import Compressed
+from covey.network.settings import read_settings
+>>>>>>> proto
 
 SMALL = {"model": "softmax", "samples": 10, "rounds": 3}
 
@@ -92,6 +98,7 @@ def test_a_check_alone(here: list[Path], capsys: pytest.CaptureFixture[str]) -> 
 
 WRONG = {
     "word": ("lr = 0.1", "lrr = 0.1", "There is no setting 'lrr' in [algorithm]; did you mean 'lr'?"),
+    "auto": ('"dfedalt"', '"dfedalt"\ncompress = "sign"', "DFedAlt has gamma='auto', by which all peers must"),
     "type": ("lr = 0.1", 'lr = "fast"', "lr = 'fast' in [algorithm] is not what `covey run --lr` takes."),
     "method": ('"dfedalt"', '"dfedal"', "There is no algorithm 'dfedal'; did you mean 'dfedalt'?"),
     "graph": ('"ring"', '"rng"', "There is no graph 'rng'; did you mean 'ring'?"),
@@ -112,6 +119,14 @@ def test_refused(case: str, here: list[Path], capsys: pytest.CaptureFixture[str]
     for command in ("check", "run"):
         assert words in refused(capsys, ["peer", command, here[0]])
     assert not (here[0].parent / "run").exists()
+
+
+@pytest.mark.parametrize("gamma", ["0.3", '"0.3"', '"usual"'])
+def test_a_consensus_step_that_is_the_same_everywhere(gamma: str, here: list[Path]) -> None:
+    here[0].write_text(here[0].read_text().replace('"dfedalt"', f'"dfedalt"\ncompress = "sign"\ngamma = {gamma}'))
+    method = site_of(read_settings(here[0]), here[0].parent).algorithm
+    assert isinstance(method, covey.algorithms.DFedAlt) and isinstance(method.by, Compressed)
+    assert method.by.gamma == ("usual" if "usual" in gamma else 0.3)
 
 
 def test_who_does_not_run_has_no_status(here: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

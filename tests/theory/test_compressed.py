@@ -1,5 +1,5 @@
-"""Compressed gossip and SQuARM-SGD against numbers worked out apart (algorithms.md, 4.3 and 6.3), what they reduce to
-(6.1), and what they keep in every round (6.2), for every compressor, γ, trigger, H and order."""
+"""Compressed gossip and SQuARM-SGD against numbers worked out apart, what they reduce to, and what they
+keep in every round, for every compressor, γ, trigger, H and order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PUSH = fixed(random_directed(PEERS, 2, seed=3))
 TARGETS = torch.tensor([[1, 2, 3], [-1, 0.5, 4]], dtype=torch.float64)
 HALF = full(2)  # W = ½ 11ᵀ
 TOP = compress.TopK(1)
-# 6.3: F_i = ½‖x − b_i‖², η = .1, β = .9, γ = ½, Top1, H = 1, c = 0, everything from 0
+# F_i = ½‖x − b_i‖², η = .1, β = .9, γ = ½, Top1, H = 1, c = 0, everything from 0
 POST = {1: ((0.19, 0.38, 0.6175), (-0.19, 0.095, 0.7125)),
         2: ((0.4249, 0.63735, 1.58595625), (-0.4249, 0.4249, 1.38834375))}  # fmt: skip
 PRE = {1: ((0.19, 0.38, 0.57), (-0.19, 0.095, 0.76)), 2: ((0.4249, 0.8498, 1.3222), (-0.4249, 0.21245, 1.6521))}
@@ -86,7 +86,7 @@ def test_the_theorem_sees_the_least_omega() -> None:
         assert float(run.peers.state["gamma"][0]) == pytest.approx(expected, rel=1e-12)
 
 
-# 6.1: what reduces to what --------------------------------------------------------------------------------------------
+# what reduces to what -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """What compressed exchanges keep in every round, for every compressor, γ, trigger, H and order: the mean (eq. 3.9), the
-copies, push-sum's two sums, and the virtual sequence of SQuARM-SGD (algorithms.md, 4.3 and 6.2)."""
+copies, push-sum's two sums, and the virtual sequence of SQuARM-SGD."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPEAKING = {"always": trigger.always, "never": trigger.never, "every 2": trigger
             "norm, unforced": trigger.norm(20.0, first=False), "capped": trigger.norm(1e9, cap=True),
             "per tensor": trigger.norm(10.0, per="tensor")}  # fmt: skip
 
-# 6.2: what is kept in every round -------------------------------------------------------------------------------------
+# what is kept in every round ------------------------------------------------------------------------------------------
 
 METHODS = {
     "DFedAvg": DFedAvg(STEP), "DSGDm": DSGDm(NEST), "DFedAlt": DFedAlt(HEAD, STEP), "DePRL": DePRL(HEAD, ONE),
@@ -159,7 +159,7 @@ def test_signs_agree_as_well() -> None:
     assert float((run.go(200).models - x.mean(0)).norm()) < 1e-3
 
 
-# 4.3: the virtual sequence --------------------------------------------------------------------------------------------
+# the virtual sequence -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("speak", ["always", "never", "norm", "per tensor", "every 2"])
@@ -197,7 +197,7 @@ def test_the_virtual_sequence(name: str, gamma: float, steps: int, speak: str, m
 
 
 def test_the_virtual_sequence_of_one_node() -> None:
-    """6.3: F = ½(x − 1)², β = .9, η = .1: x̃ = 0, 1, 1.81, 2.3851, while x³ = .672679."""
+    """F = ½(x − 1)², β = .9, η = .1: x̃ = 0, 1, 1.81, 2.3851, while x³ = .672679."""
     run = Rounds(SQuARM(SGD(0.1), compress.Identity(), 1.0), quadratic(column(1)), isolated(1))
     found = [float(run.go().mean - 0.81 / 0.1 * run.peers.state["momentum"].mean(0)) for _ in range(3)]
     assert found == pytest.approx([1.0, 1.81, 2.3851], abs=1e-12)

@@ -1,4 +1,4 @@
-"""SQuARM-SGD on real pictures against a numpy loop written from the box of algorithms.md, 4.3: softmax regression with
+"""SQuARM-SGD on real pictures against a numpy loop written from its box (Algorithm 1): softmax regression with
 mini-batches, local steps, Nesterov's momentum under a changing rate, SignTopK and a trigger, for the whole model and
 tensor by tensor. The loop shares no code with src; it asks it for one thing, which samples each batch holds
 (`theory.recorded`)."""

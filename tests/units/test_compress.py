@@ -1,5 +1,5 @@
 """Compressors against their definitions, written here once more with plain Python: what is said, how much of x it keeps
-(E‖C(x) − x‖² ≤ (1 − ω)‖x‖²), and what it costs (algorithms.md, 5.1 and 5.2)."""
+(E‖C(x) − x‖² ≤ (1 − ω)‖x‖²), and what it costs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_over_the_whole_vector(compressor: Compressor) -> None:
 
 
 def test_what_is_said_by_hand() -> None:
-    """x = (3, −1, ½, 0): algorithms.md, 5.1. Zero counts as positive."""
+    """x = (3, −1, ½, 0). Zero counts as positive."""
     x = rows([3.0, -1.0, 0.5, 0.0])
     expected = {Sign(): (1.125, -1.125, 1.125, 1.125), TopK(1): (3, 0, 0, 0), SignTopK(2): (2, -2, 0, 0),
                 Identity(): (3, -1, 0.5, 0)}  # fmt: skip

@@ -23,6 +23,7 @@ from covey.engine.checks import require_device
 from covey.errors import BadInput
 from covey.graphs import Graph
 from covey.network.accord import Accord, accord_of
+from covey.network.peer import require_common_step
 from covey.network.settings import Settings
 from covey.network.tables import nearest
 from covey.tasks import Task
@@ -54,6 +55,7 @@ def site_of(settings: Settings, home: Path) -> Site:
     require_device(settings.run.device)
     command = _command(settings)
     algorithm = methods.build(command.algorithm, command)
+    require_common_step(algorithm)
     n, run = len(settings.roster), settings.run
     graph = graphs.parse(run.graph, n)
     if graph.hub or algorithm.needs == "server":
@@ -73,6 +75,8 @@ def site_of(settings: Settings, home: Path) -> Site:
 def _command(settings: Settings) -> Run:
     """The table [algorithm] as `covey run` would have been asked for it."""
     given = {key: value for key, value in settings.algorithm.items() if key != "name"}
+    if type(given.get("gamma")) in (int, float):
+        given["gamma"] = str(given["gamma"])  # a number or a name, and on the command line both are words
     hints = get_type_hints(Run)
     for key, value in given.items():
         if key not in _WORDS:

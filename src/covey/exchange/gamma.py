@@ -18,7 +18,7 @@ The best γ of the sweep, and of learning from unlike and from noisy data, lies 
 All must use the same γ, or the mean over peers moves. So each peer sorts its sums over a window of rounds into one of
 the two cases or neither, and says which, a bit for each; positive weights spread these flags to everybody within as
 many rounds as the graph is wide; then all know what anybody saw, and change γ alike: only where all saw the same case.
-On a network this holds if flags arrive within their window.
+A flag that is late breaks that, so real peers are given a number (`network/peer.py`).
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from covey.engine.round import play
 from covey.engine.run import Entry, Run
 from covey.engine.settings import resolved
 from covey.errors import BadInput
+from covey.exchange import Compressed
 from covey.graphs.graph import Graph
 from covey.graphs.soundness import check
 from covey.network.link import NetworkLink
@@ -63,6 +64,7 @@ class Peer:
         on_round: Callable[[int, Entry | None], None] | None = None,
     ) -> None:  # fmt: skip
         require_kinds(algorithm, task, graph, device)
+        require_common_step(algorithm)
         require_numbers({"evaluate_every": evaluate_every}, None, task)
         place, n = _place(me, roster, graph, task)
         ids = torch.tensor([place])
@@ -205,6 +207,15 @@ class Peer:
         }
         pending = frozenset(one[:2] for one in link.pending)
         self.post.commit(Commit(t, tensors, meta, link.taken, pending=pending))
+
+
+def require_common_step(algorithm: Algorithm) -> None:
+    """γ="auto" changes at all peers in the same round, by flags of which none may be late."""
+    by = getattr(algorithm, "by", None)
+    if isinstance(by, Compressed) and by.gamma == "auto":
+        raise BadInput(f"{type(algorithm).__name__} has gamma='auto', by which all peers must change γ in the same "
+                       "round, and a lost message breaks that; between real peers give a number, such as the gamma in "
+                       "the summary.json of a simulation.")  # fmt: skip
 
 
 def _place(me: str, roster: Sequence[str], graph: Graph, task: Task) -> tuple[int, int]:

@@ -13,8 +13,8 @@
     52   4   zero
 
 Bodies: SNAPSHOT, SAID and SUM are what one row says (`codec.py`); VERDICT is one byte, 0 or 1; HELLO and ACK are below;
-BEHIND, DONE,
-SEEN and LOST have none. There is one way to write a frame: what packs to other bytes than came is refused.
+BEHIND, DONE, SEEN and LOST have none. What packs to other bytes than came is refused.
+What frames are for is in `docs/protocol.md`.
 
     HELLO   life u64, answering u64, then per stream: call u16, given u64, got u64, kept u64, chain 16 bytes
     ACK     per stream: call u16, given u64, got u64, kept u64; its round is the one that its sender is in
