@@ -20,14 +20,9 @@ from cli.helpers import refused, run
 from covey.cli import peer_tools
 from covey.cli.covey_here import write
 from covey.cli.peer import Check, Up
-<<<<<<< HEAD
-from covey.cli.site import Site
-from covey.network.settings import Settings
-=======
-from covey.cli.site import site_of
+from covey.cli.site import Site, site_of
 from covey.exchange import Compressed
-from covey.network.settings import read_settings
->>>>>>> proto
+from covey.network.settings import Settings, read_settings
 
 SMALL = {"model": "softmax", "samples": 10, "rounds": 3}
 
@@ -36,11 +31,11 @@ SMALL = {"model": "softmax", "samples": 10, "rounds": 3}
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files of three peers, in a ring. A process has one generator of torch's, so these threads, which stand for
     processes, make their first models one after the other."""
-    one_at_a_time, site_of = threading.Lock(), peer_tools.site_of
+    one_at_a_time, made = threading.Lock(), peer_tools.site_of
 
     def alone(settings: Settings, home: Path) -> Site:
         with one_at_a_time:
-            return site_of(settings, home)
+            return made(settings, home)
 
     monkeypatch.setattr(peer_tools, "site_of", alone)
     return write(Up(peers=3, **SMALL), tmp_path / "covey")
