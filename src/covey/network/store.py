@@ -241,9 +241,8 @@ class Store:
         """All statements inside, or none. last: the end of a round, which may have to wait for the disk."""
         with self._lock:
             begun = time.monotonic()
-            wait = last and self._sync != "never" and (
-                self._sync == "always" or begun - self._synced >= _SHARE * self._cost
-            )  # fmt: skip
+            share = self._sync == "share" and last and begun - self._synced >= _SHARE * self._cost
+            wait = share or self._sync == "always"
             self._db.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
