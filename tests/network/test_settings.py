@@ -102,6 +102,8 @@ MISTAKES = {
     "machine, such as 127.0.0.1:7001, not 0.0.0.0:7001.",
     'listen = "0.0.0.0:7001"|listen = "0.0.0.0:7001"\npatience = -1': "patience = -1.0 in [network] must be above 0 "
     "seconds.",
+    'listen = "0.0.0.0:7001"|listen = "0.0.0.0:7001"\ngrace = -1': "grace = -1.0 in [network] is a number of seconds, "
+    "0 or more.",
     '[network]|[network]\nfolders = 1': "There is no setting 'folders' in [network]; did you mean 'folder'?",
 }  # fmt: skip
 

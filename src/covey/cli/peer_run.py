@@ -45,7 +45,7 @@ def run(file: Path, console: Console) -> None:
     peer = Peer(
         site.algorithm, site.task, site.graph, settings.name, roster=settings.roster, transport=transport,
         folder=network.folder, seed=run.seed, device=run.device, init=run.init, evaluate_every=run.evaluate_every,
-        allow_unsound=run.allow_unsound, steadfast=network.patience, on_round=teller.round,
+        allow_unsound=run.allow_unsound, steadfast=network.patience, grace=network.grace, on_round=teller.round,
     )  # fmt: skip
     teller.watch(peer, site)
     board = Board(network.status, lambda: teller.status(log))

@@ -77,6 +77,7 @@ class NetworkTable:
     listen: str | None = None  # host:port; without it this peer only dials
     status: str = "127.0.0.1:0"  # where `covey peer status` and Prometheus ask; port 0: any
     patience: float = 30.0  # the least seconds that a connected neighbour is given
+    grace: float = 0.0  # the least seconds that a neighbour whose connection fell is given to come back
     plaintext: bool = False  # no TLS, between processes of this machine, to try something
 
 
@@ -133,6 +134,8 @@ def _check(settings: Settings) -> None:
         raise BadInput(f"[data] says classes = {data.classes}, and names {len(data.labels)} labels.")
     if settings.network.patience <= 0:
         raise BadInput(f"patience = {settings.network.patience} in [network] must be above 0 seconds.")
+    if settings.network.grace < 0:
+        raise BadInput(f"grace = {settings.network.grace} in [network] is a number of seconds, 0 or more.")
     _check_addresses(settings)
 
 
