@@ -1,6 +1,7 @@
 """All methods in one table on one setting: what `baselines_on_hapt.py` and `baselines_on_fashion_mnist.py` share.
 
-Every method that `covey list algorithms` names is run, so a method that is added later needs no line here. For each the
+Every method that `covey list algorithms` names is run (but those that want a constraint between peers, which these data
+do not have), so a method that is added later needs no line here. For each the
 rate is chosen among RATES by the accuracy on samples held out of the peers' training data, in short runs with a seed
 that is used for nothing else; test data play no part in it. Then it is trained once per seed with that rate, and judged
 in the last round. Each run's numbers lie in a JSON file under the folder of results: what is there is not run again, so
@@ -204,7 +205,8 @@ def main(settings: Sequence[Setting], words: str, command: str, out: Path, remar
     given = asked.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="Round")  # thin masses: the tables show what comes of them
-    names = [name for name in sorted(methods.known()) if not given.only or name in given.only]
+    apart = [name for name in methods.known() if "constraint" in methods.own_fields(methods.find(name))]
+    names = [name for name in sorted(methods.known()) if name not in apart and (not given.only or name in given.only)]
     device = None if given.finished else given.device
     parts = [page(one, given.seeds, *rows(one, names, given.seeds, given.runs, device)) for one in settings]
     seeds = " ".join(map(str, given.seeds))
